@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 import urllib.parse
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, IPvAnyNetwork, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    IPvAnyNetwork,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+class OidcProvider(BaseModel):
+    """An identity provider of BUSBAR_OIDC_PROVIDERS, see docs/guides/sign-in.md."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=r"^[a-z0-9-]{1,50}$")
+    name: str = Field(min_length=1, max_length=100)
+    issuer: str = Field(pattern=r"^https://", max_length=200)
+    client_id: str = Field(min_length=1)
+    client_secret_file: Path
+    ca: Path | None = None
+    scopes: str = "openid profile email"
+    username_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    groups: dict[str, str] = Field({}, validate_default=False)
+    trusts_second_factor: bool = False
 
 
 class Environment(BaseSettings):
@@ -53,6 +80,8 @@ class Environment(BaseSettings):
     """
     bundle: Path = Path(__file__).resolve().parent.parent / "build" / "bundle"
     """Folder of the node bundles built by deploy/bundle.py."""
+    client_packages: Path = Path(__file__).resolve().parent.parent / "build" / "packages" / "client"
+    """Folder of the client packages, built by `python -m deploy.packages client`."""
     max_connections: int = Field(16_384, ge=64)
     """Open connections of the HTTPS port. Half of the descriptors if those are fewer."""
     max_anonymous_connections: int = Field(2048, ge=16)
@@ -75,6 +104,8 @@ class Environment(BaseSettings):
     """Days for which the response of a request with an Idempotency-Key is kept."""
     retain_audit_days: float = Field(365.0, gt=0)
     """Days for which audit records are kept; with `audit_syslog`, those that were not sent stay."""
+    alarm_scripts: Path = Path("/etc/busbar/alarm-scripts")
+    """Folder of the scripts that alarms may run. It and they belong to root."""
     audit_syslog: str = Field("", pattern=r"^$|^.+:[0-9]{1,5}$")
     """HOST:PORT of the syslog server to which audit records are sent over TLS; empty: none."""
     audit_syslog_ca: Path | None = None
@@ -85,8 +116,56 @@ class Environment(BaseSettings):
     """Free space of the data folder below which `/readyz` and an event warn."""
     disk_full_mib: int = Field(256, ge=0)
     """Free space of the data folder below which no allocation is granted."""
+    second_factor: Literal["off", "optional", "privileged", "required"] = "optional"
+    """Of whom a second factor is required.
+
+    `off`: no user is asked. `optional`: who has set one up is asked. `privileged`: required of
+    people with more privileges than the role user. `required`: of all people.
+    """
+    ldap_url: str = Field("", pattern=r"^$|^ldaps?://[^/@]+$")
+    """URL of the directory: ldaps://HOST, or ldap://HOST, where StartTLS is used. Empty: none."""
+    ldap_ca: Path | None = None
+    """File with the CA certificates of the directory in PEM format; the system's if not set."""
+    ldap_bind_dn: str = ""
+    """Entry as which the appliance searches; empty: anonymous."""
+    ldap_bind_password_file: Path | None = None
+    """File with the password of that entry."""
+    ldap_base: str = Field("", validate_default=True)
+    """Entry below which people are searched."""
+    ldap_user_filter: str = Field("(uid={username})", pattern=r"^\(.*\{username\}.*\)$")
+    """Filter of people who may sign in. `{username}` stands for the name that was typed."""
+    ldap_username_attribute: str = "uid"
+    """Attribute that becomes the name of the account."""
+    ldap_id_attribute: str = "entryUUID"
+    """Attribute that identifies a person for ever; objectGUID for Active Directory."""
+    ldap_mail_attribute: str = "mail"
+    """Attribute with the address for mail."""
+    ldap_groups: dict[str, str] = Field({}, validate_default=False)
+    """Groups of the directory and the groups here that follow them: a JSON object, DN to name."""
+    ldap_group_filter: str = "(member={dn})"
+    """Filter that a group must meet for a person with `{dn}` and `{username}` to be in it."""
+    ldap_seconds: float = Field(8.0, gt=0)
+    """Longest time that a login waits for the directory."""
+    ldap_compare_seconds: float = Field(300.0, gt=0, le=600)
+    """Time between two comparisons of all accounts of the directory with it."""
+    public_url: str = Field("", pattern=r"^$|^https://[^/]+$")
+    """URL at which browsers reach the console; empty: that of `advertise` and `https_port`."""
+    oidc_providers: tuple[OidcProvider, ...] = ()
+    """Identity providers (OpenID Connect): a JSON list, see the guide to signing in."""
     debug: bool = False
     """Debug mode of Django, for development only."""
+
+    @property
+    def console_url(self) -> str:
+        """URL at which browsers reach the console, without a slash at the end."""
+        return self.public_url or f"https://{self.advertise}:{self.https_port}"
+
+    @field_validator("ldap_base")
+    @classmethod
+    def require_base(cls, text: str, info: ValidationInfo) -> str:
+        if info.data.get("ldap_url") and not text:
+            raise ValueError("a directory needs the entry below which people are")
+        return text
 
     @field_validator("ssh_networks", mode="before")
     @classmethod
@@ -122,6 +201,22 @@ def secret_key() -> str:
     return path.read_text()
 
 
+def import_rest_framework() -> None:
+    """Import it without packages that it imports if they are there, and that nothing here uses.
+
+    They take 14 MB in each of two processes: psycopg, behind the first name, without PostgreSQL,
+    and a package of the tool for the documentation.
+    """
+    names = [] if ENVIRONMENT.database else ["django.contrib.postgres.fields"]
+    hidden = [name for name in [*names, "requests"] if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not to be found
+    import rest_framework.compat  # noqa: F401
+
+    for name in hidden:
+        del sys.modules[name]
+
+
+import_rest_framework()
 SECRET_KEY = secret_key()
 DEBUG = ENVIRONMENT.debug
 ALLOWED_HOSTS = ["*"]  # TLS proves the identity, and no response depends on the Host header
@@ -151,14 +246,19 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "appliance.audit",
+    "appliance.configuration",
     "appliance.accounts",
+    "appliance.signin",
     "appliance.activity",
     "appliance.inventory",
     "appliance.pools",
     "appliance.telemetry",
     "appliance.keys",
     "appliance.allocations",
+    "appliance.notifications",
     "appliance.fleet",
+    "appliance.backups",
+    "appliance.alarms",
     "appliance.controller",
 ]
 
@@ -224,6 +324,7 @@ DATABASE_ROUTERS = ["appliance.telemetry.router.MetricsRouter"]
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
+PASSWORD_RESET_TIMEOUT = 3600
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {
@@ -255,22 +356,19 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "APPEND_COMPONENTS": {
-        "responses": {
-            "Problem": {
-                "description": "The request was rejected.",
-                "content": {
-                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
-                },
-            }
-        }
-    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "appliance.api.description.complete.complete",
+    ],
     "ENFORCE_NON_BLANK_FIELDS": True,
     "ENUM_NAME_OVERRIDES": {
+        "AlarmStateEnum": "appliance.alarms.models.AlarmState",
         "AllocationStateEnum": "appliance.allocations.models.AllocationState",
         "HoldEnum": "appliance.allocations.models.Hold",
         "IsolationLevelEnum": "appliance.pools.isolation.IsolationLevel",
         "NodeStateEnum": "appliance.inventory.models.NodeState",
+        "SecondFactorPolicyEnum": ["off", "optional", "privileged", "required"],
+        "TaskStateEnum": "appliance.activity.models.TaskState",
     },
     "SCHEMA_PATH_PREFIX": "/api/v1/",
 }

@@ -18,28 +18,41 @@ from appliance.activity import audit_views as audit
 from appliance.activity import views as activity
 from appliance.activity.bulk import BulkView
 from appliance.activity.watch import WatchView
+from appliance.alarms import alarm_views as alarms
+from appliance.alarms import definition_views as alarm_definitions
 from appliance.allocations import allocation_views as allocations
 from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
 from appliance.allocations import partition_views as partitions
 from appliance.allocations import session_views as sessions
+from appliance.allocations import suspension_views as suspensions
 from appliance.allocations.ticket_views import AllocationTicketView
 from appliance.allocations.time_to_gpu_views import TimeToGpuView
 from appliance.api.errors import Code, problem_type
+from appliance.configuration.views import SettingsView, TestMailView
 from appliance.fleet import appliance_views as appliance
 from appliance.fleet import rotation_views as rotations
 from appliance.fleet import ssh_views as ssh
 from appliance.fleet import views as fleet
 from appliance.http.console import console
 from appliance.http.documentation import documentation
+from appliance.installation.views import ClientInstallationView
 from appliance.inventory import gpu_views as gpus
 from appliance.inventory import node_views as nodes
 from appliance.inventory.capacity_views import CapacityView
 from appliance.inventory.site_views import SiteListView, SiteView
+from appliance.notifications.views import NotificationsView
 from appliance.pools import pool_views as pools
 from appliance.pools import quota_views as quotas
 from appliance.pools import reservation_views as reservations
 from appliance.runtime import disk_space
+from appliance.signin import device_login_views as devices
+from appliance.signin import login_views as logins
+from appliance.signin import passkey_login_views as passkey_logins
+from appliance.signin import passkey_views as passkeys
+from appliance.signin import password_reset_views as password_resets
+from appliance.signin import provider_login_views as provider_logins
+from appliance.signin import second_factor_views as second_factors
 from appliance.telemetry import views as telemetry
 
 
@@ -105,15 +118,37 @@ urlpatterns = [
         "api/docs",
         SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=[]),
     ),
-    path(api + "login", accounts.LoginView.as_view()),
-    path(api + "browser-login", accounts.BrowserLoginView.as_view()),
+    path(api + "login", logins.LoginView.as_view()),
+    path(api + "browser-login", logins.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
+    path(api + "sign-in-options", provider_logins.SignInOptionsView.as_view()),
+    path(api + "provider-logins", provider_logins.ProviderLoginView.as_view()),
+    path(api + "provider-logins/return", provider_logins.ProviderReturnView.as_view()),
+    path(api + "password-resets", password_resets.PasswordResetListView.as_view()),
+    path(api + "password-resets/completion", password_resets.PasswordResetCompletionView.as_view()),
+    path(api + "device-logins", devices.DeviceLoginListView.as_view()),
+    path(api + "device-logins/token", devices.DeviceTokenView.as_view()),
+    path(api + "device-logins/<str:code>", devices.DeviceLoginView.as_view()),
+    path(api + "device-logins/<str:code>/approve", devices.DeviceLoginApproveView.as_view()),
+    path(api + "device-logins/<str:code>/deny", devices.DeviceLoginDenyView.as_view()),
+    path(api + "second-factor", second_factors.SecondFactorView.as_view()),
+    path(api + "second-factor/confirmation", second_factors.SecondFactorConfirmationView.as_view()),
+    path(api + "second-factor/recovery-codes", second_factors.RecoveryCodeListView.as_view()),
+    path(api + "passkeys", passkeys.PasskeyListView.as_view()),
+    path(api + "passkeys/options", passkeys.PasskeyOptionsView.as_view()),
+    path(api + "passkeys/<uuid:passkey_id>", passkeys.PasskeyView.as_view()),
+    path(api + "passkey-logins", passkey_logins.PasskeyLoginView.as_view()),
+    path(api + "passkey-logins/options", passkey_logins.PasskeyLoginOptionsView.as_view()),
+    path(api + "me/notifications", NotificationsView.as_view()),
     path(api + "appliance", appliance.ApplianceStatusView.as_view()),
+    path(api + "settings", SettingsView.as_view()),
+    path(api + "settings/test-mail", TestMailView.as_view()),
     path(api + "bulk", BulkView.as_view()),
     path(api + "sites", SiteListView.as_view()),
     path(api + "sites/<uuid:site_id>", SiteView.as_view()),
     path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
+    path(api + "client-installation", ClientInstallationView.as_view()),
     path(api + "key-rotations/<str:kind>", rotations.KeyRotationView.as_view()),
     path(api + "key-rotations/<str:kind>/start", rotations.KeyRotationStartView.as_view()),
     path(api + "key-rotations/<str:kind>/advance", rotations.KeyRotationAdvanceView.as_view()),
@@ -158,6 +193,7 @@ urlpatterns = [
     path(api + "users", users.UserListView.as_view()),
     path(api + "users/<uuid:user_id>", users.UserView.as_view()),
     path(api + "users/<uuid:user_id>/reset-password", users.UserResetPasswordView.as_view()),
+    path(api + "users/<uuid:user_id>/second-factor", second_factors.UserSecondFactorView.as_view()),
     path(api + "groups", groups.GroupListView.as_view()),
     path(api + "groups/<uuid:group_id>", groups.GroupView.as_view()),
     path(api + "groups/<uuid:group_id>/members", groups.GroupMemberListView.as_view()),
@@ -183,6 +219,14 @@ urlpatterns = [
     ),
     path(api + "allocations/<uuid:allocation_id>/tickets", AllocationTicketView.as_view()),
     path(
+        api + "allocations/<uuid:allocation_id>/suspend",
+        suspensions.AllocationSuspendView.as_view(),
+    ),
+    path(
+        api + "allocations/<uuid:allocation_id>/resume",
+        suspensions.AllocationResumeView.as_view(),
+    ),
+    path(
         api + "allocations/<uuid:allocation_id>/force-release",
         allocations.AllocationForceReleaseView.as_view(),
     ),
@@ -194,6 +238,15 @@ urlpatterns = [
     path(api + "sessions", sessions.SessionListView.as_view()),
     path(api + "sessions/<uuid:session_id>", sessions.SessionView.as_view()),
     path(api + "sessions/<uuid:object_id>/metrics", sessions.SessionMetricHistoryView.as_view()),
+    path(api + "alarms", alarms.AlarmListView.as_view()),
+    path(api + "alarms/<uuid:alarm_id>", alarms.AlarmView.as_view()),
+    path(api + "alarms/<uuid:alarm_id>/acknowledge", alarms.AlarmAcknowledgeView.as_view()),
+    path(api + "alarms/<uuid:alarm_id>/history", alarms.AlarmHistoryView.as_view()),
+    path(api + "alarm-definitions", alarm_definitions.AlarmDefinitionListView.as_view()),
+    path(
+        api + "alarm-definitions/<uuid:definition_id>",
+        alarm_definitions.AlarmDefinitionView.as_view(),
+    ),
     path(api + "tasks", activity.TaskListView.as_view()),
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "tasks/<uuid:task_id>/cancel", activity.TaskCancelView.as_view()),

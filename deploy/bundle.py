@@ -31,7 +31,7 @@ PROGRAMS = {
 }
 
 
-def requirements_for(python: str) -> str:
+def requirements_for(python: str, lock: Path = LOCK) -> str:
     """Return the requirements of the lock file that apply to a Python version, without markers.
 
     pip would evaluate markers for the Python that runs it.
@@ -41,9 +41,10 @@ def requirements_for(python: str) -> str:
         "python_full_version": f"{python}.0",
         "implementation_name": "cpython",
         "platform_python_implementation": "CPython",
+        "sys_platform": "linux",
     }
     kept = []
-    for block in LOCK.read_text().replace("\\\n", " ").splitlines():
+    for block in lock.read_text().replace("\\\n", " ").splitlines():
         line, *hashes = block.split("--hash=")
         if not line.strip():
             continue

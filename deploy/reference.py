@@ -7,17 +7,19 @@ is not current.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 
-from appliance.api.error_descriptions import DESCRIPTIONS
-from appliance.api.errors import STATUS, Code
+from appliance.api.errors import Code
 from appliance.settings import Environment
+from deploy.error_pages import codes_in, error_list, error_page
 from remoting.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,7 +124,7 @@ def rest_page(document: Json) -> str:
     for path, operations in document["paths"].items():
         for method in METHODS:
             if method in operations:
-                section = operation_section(path, method, operations[method])
+                section = operation_section(document, path, method, operations[method])
                 for tag in operations[method].get("tags", ["other"])[:1]:
                     by_tag.setdefault(tag, []).append(section)
     for tag in sorted(by_tag):
@@ -133,7 +135,7 @@ def rest_page(document: Json) -> str:
     return text.rstrip() + "\n"
 
 
-def operation_section(path: str, method: str, operation: Json) -> str:
+def operation_section(document: Json, path: str, method: str, operation: Json) -> str:
     text = f"### {method.upper()} {path} {{ #{operation['operationId']} }}\n\n"
     text += sentence(operation.get("summary", "")) + paragraph(operation.get("description", ""))
     rows = [
@@ -143,14 +145,27 @@ def operation_section(path: str, method: str, operation: Json) -> str:
     text += table(("parameter", "in", "type", "description"), rows)
     if body := operation.get("requestBody"):
         text += f"Request body: {content_type(body)}.\n\n"
-    errors = []
+        text += request_example(body)
     for status, response in operation["responses"].items():
-        if "$ref" in response:
-            errors.append(f"`{status}`")
-            continue
-        body = content_type(response) or "empty"
-        text += f"Response `{status}`: {body}. {response.get('description', '')}".rstrip() + "\n\n"
-    return text + (f"Errors: {', '.join(errors)}.\n\n" if errors else "")
+        if status < "400":
+            text += f"Response `{status}`: {content_type(response) or 'empty'}. "
+            text += f"{response.get('description', '')}{header_names(response)}".rstrip() + "\n\n"
+    codes = [code for code in Code if code in codes_in(document, operation)]
+    links = ", ".join(f"[{code}](errors/{code}.md)" for code in codes)
+    return text + (f"Errors: {links}.\n\n" if links else "")
+
+
+def request_example(body: Json) -> str:
+    for media in body["content"].values():
+        if "example" in media:
+            text = json.dumps(media["example"], indent=2, ensure_ascii=False)
+            return f"```json\n{text}\n```\n\n"
+    return ""
+
+
+def header_names(response: Json) -> str:
+    names = [f"`{name}`" for name in response.get("headers", {}) if not name.startswith("Busbar-")]
+    return f" Headers: {', '.join(names)}." if names else ""
 
 
 def paragraph(text: str) -> str:
@@ -220,19 +235,6 @@ def schema_section(name: str, schema: Json) -> str:
     return text + table(("field", "type", "description"), rows)
 
 
-def error_page() -> str:
-    text = notice("appliance/api/error_descriptions.py") + "# Errors\n\n"
-    text += (
-        "The REST API reports errors as problem documents (RFC 9457, `application/problem+json`). "
-        "`code` is stable; `type` is the URL of a section of this page; `detail` describes the "
-        "specific error. Tasks report errors with the same codes.\n\n"
-    )
-    for code in Code:
-        meaning, remedy = DESCRIPTIONS[code]
-        text += f"## {code} {{ #{code} }}\n\nStatus {STATUS[code]}. {meaning}\n\n{remedy}\n\n"
-    return text.rstrip() + "\n"
-
-
 def settings_page() -> str:
     prefix = str(Environment.model_config["env_prefix"])
     rows = [
@@ -240,8 +242,9 @@ def settings_page() -> str:
         for name, field in Environment.model_fields.items()
     ]
     return (
-        notice("appliance/settings.py")
-        + "# Settings of the appliance\n\nEnvironment variables, read at the start.\n\n"
+        notice("appliance/settings.py") + "# Settings of the appliance\n\n"
+        "Environment variables, read at the start. Those that also are a field of "
+        "[the settings in REST](rest.md#settings_retrieve) give its default.\n\n"
         + table(("variable", "default", "description"), rows).rstrip()
         + "\n"
     )
@@ -253,16 +256,26 @@ def describe_default(value: object) -> str:
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value else ""
 
 
-def rest_page_from_file() -> str:
+@cache
+def document() -> Json:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return rest_page(yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=loader))  # noqa: S506 - a safe loader
+    found: Json = yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=loader)  # noqa: S506 - a safe loader
+    return found
+
+
+def page_of_error(code: Code) -> str:
+    return error_page(code, document())
 
 
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
-    "rest.md": rest_page_from_file,
-    "errors.md": error_page,
+    "rest.md": lambda: rest_page(document()),
+    "errors.md": error_list,
     "settings.md": settings_page,
+    **{
+        f"errors/{code}.md": partial(lambda code: error_page(code, document()), code)
+        for code in Code
+    },
 }
 
 
@@ -274,6 +287,7 @@ def main() -> None:
     stale = []
     for name, make in PAGES.items():
         path, text = FOLDER / name, make()
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.read_text() == text:
             continue
         stale.append(f"docs/reference/{name}")

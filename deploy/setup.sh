@@ -48,7 +48,8 @@ missing_packages() {
 }
 
 # A browser; an SSH client for Ansible; GoogleTest; clang and llvm for the fuzzers; PostgreSQL;
-# Python.h, with which Triton compiles its launcher; debootstrap for root file systems, as root only.
+# slapd; Python.h, with which Triton compiles its launcher; debootstrap for root file systems, as root
+# only.
 missing_test_packages() {
   command -v chromium >/dev/null 2>&1 || printf 'chromium '
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
@@ -58,6 +59,7 @@ missing_test_packages() {
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || printf 'libclang-rt-dev '
   command -v llvm-cov >/dev/null 2>&1 || printf 'llvm '
   ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || printf 'postgresql '
+  [ -x /usr/sbin/slapd ] || printf 'slapd '
   [ "$(id -u)" = 0 ] || return 0
   command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || printf 'debootstrap '
 }
@@ -195,6 +197,22 @@ TEXT
   mv "$ROOT/build/bin/busbar.new" "$ROOT/build/bin/busbar"
 }
 
+# The wheel of the Python client.
+build_client() {
+  inputs=$(fingerprint busbar_client deploy/client_wheel.py deploy/client_contents.py docs/guides/python-client.md -name __pycache__ -prune -o)
+  unchanged "$ROOT/build/stamps/client" "$inputs" && ls "$ROOT"/build/client/*.whl >/dev/null 2>&1 && return 0
+  rm -f "$ROOT/build/stamps/client" "$ROOT"/build/client/*.whl
+  (cd "$ROOT" && "$PYTHON" -m deploy.client_wheel) >"$LOGS/client.log" 2>&1 || fail_with_log "The Python client could not be built." "$LOGS/client.log"
+  record "$ROOT/build/stamps/client" "$inputs"
+}
+
+# The packages that the client's packages contain; tests build those without a network.
+fetch_client_wheels() {
+  [ "$(cat "$ROOT/build/client-wheels/fetched" 2>/dev/null)" = "$(sha256sum <"$ROOT/requirements-client.lock" | cut -d' ' -f1)" ] && return 0
+  (cd "$ROOT" && "$PYTHON" -c 'from deploy.client_contents import fetched_wheels; fetched_wheels()') >"$LOGS/client-wheels.log" 2>&1 \
+    || fail_with_log "The packages of the client could not be fetched." "$LOGS/client-wheels.log"
+}
+
 # The documentation, which the appliance serves at /docs/.
 build_site() {
   inputs=$(fingerprint docs mkdocs.yml ARCHITECTURE.md CHANGELOG.md SECURITY.md remoting/PROTOCOL.md \
@@ -221,6 +239,15 @@ unlock_checkout() {
   exec 9>&-
 }
 
+# The identity provider of the tests.
+install_test_provider() {
+  provider="$ROOT/tests/identity_provider"
+  installed="$provider/node_modules/.installed"
+  cmp -s "$provider/package-lock.json" "$installed" && return 0
+  (cd "$provider" && PATH="$ROOT/.venv/bin:$PATH" npm ci --no-audit --no-fund && cp package-lock.json "$installed") >"$LOGS/npm-provider.log" 2>&1 \
+    || fail_with_log "npm ci of the identity provider failed." "$LOGS/npm-provider.log"
+}
+
 install_python_packages() {
   install_packages 9>&-  # services that a package starts must not inherit the lock
   make_venv
@@ -239,12 +266,14 @@ setup_python() {
 setup() {
   lock_checkout
   install_python_packages "$@"
+  [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
   build_console &
   console_process=$!
   build_remoting "$ROOT/build/remoting"
   build_bundle
   wait "$console_process" || exit 1
   build_site
+  build_client
   write_command
   unlock_checkout
 }

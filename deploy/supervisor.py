@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from deploy.demo_fleet.start import MAX_NODES, DemoFleet
 from deploy.run_lock import RunLock
 from nodes import log_format
 from nodes.processes import SupervisedProcess
@@ -186,6 +188,7 @@ class Stack:
             self.logs / "appliance.log",
             folder=ROOT,
         )
+        self.demo_fleet: DemoFleet | None = None
         self.nodes: list[MachineNode] = []
         self.node = self.add_node(
             "node", int(os.environ.get("BUSBAR_SOFTGPU_DEVICES", SOFTWARE_GPUS))
@@ -206,7 +209,8 @@ class Stack:
 
     @property
     def parts(self) -> list[SupervisedProcess]:
-        return [*(p for n in self.nodes for p in reversed(n.parts)), self.appliance]
+        demo = [self.demo_fleet.process] if self.demo_fleet else []
+        return [*demo, *(p for n in self.nodes for p in reversed(n.parts)), self.appliance]
 
     @property
     def url(self) -> str:
@@ -264,6 +268,19 @@ class Stack:
             chosen.enrol(self.manage("create_enrolment_token"))
         chosen.start()
 
+    def start_with_demo_fleet(self, nodes: int) -> None:
+        """Start the appliance, so many simulated nodes, and the node of this machine.
+
+        Blocks until the invented past is written: about a second for each node.
+        """
+        fleet = self.demo_fleet = DemoFleet(self, nodes)
+        fleet.process.on_change = self._write_pids
+        fleet.prepare()
+        self.start_appliance()
+        fleet.start()
+        self.start_node()
+        fleet.write_past()
+
     def ca_fingerprint(self) -> str:
         return first_fingerprint(self.appliance_data / "ca.pem")
 
@@ -278,6 +295,8 @@ class Stack:
         temporary.replace(self.data / "pids.json")
 
     def stop(self) -> None:
+        if self.demo_fleet is not None:
+            self.demo_fleet.stop()
         for node in self.nodes:
             node.stop()
         self.appliance.stop()
@@ -301,7 +320,8 @@ def login_hint(stack: Stack) -> str:
     first_start = not (stack.data / "started").exists()
     (stack.data / "started").touch()
     if not password_file.exists():
-        return "admin and your password; reset it with: manage.py reset_admin_password"
+        option = "" if stack.data == ROOT / "var" else f" --data {shlex.quote(str(stack.data))}"
+        return f"admin and your password; reset it with: {ROOT}/busbar-admin{option} reset-password"
     if not first_start:
         return f"admin and the one-time password in {password_file}"
     password = password_file.read_text().strip()
@@ -313,7 +333,9 @@ def banner(stack: Stack) -> str:
     command = os.path.relpath(ROOT / "build" / "bin" / "busbar")
     demo = os.path.relpath(BUILD / "demo" / "gpu_demo")
     gpus = "the NVIDIA GPUs of this machine"
-    if stack.software:
+    if stack.demo_fleet is not None:
+        gpus = f"simulated, of {stack.demo_fleet.nodes} nodes, beside those of this machine"
+    elif stack.software:
         count = stack.node.service.software_gpus
         gpus = f"{count} software GPUs on the processor (no NVIDIA driver found)"
     login = f"{command} login {stack.url} --ca-sha256 {stack.ca_fingerprint()}"
@@ -337,15 +359,25 @@ def port_number(text: str) -> int:
     return port
 
 
+def node_count(text: str) -> int:
+    """Return a number of simulated nodes. Raises ValueError, which argparse reports."""
+    if not 1 <= (count := int(text)) <= MAX_NODES:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {MAX_NODES}")
+    return count
+
+
 def parse_arguments() -> argparse.Namespace:
     """Return the options of ./run. The script shows their help before set-up."""
     parser = argparse.ArgumentParser(prog="./run", add_help=False, allow_abbrev=False)
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--advertise")
     parser.add_argument("--port", type=port_number, default=8443)
-    parser.add_argument("--data", type=Path, default=ROOT / "var")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--demo-fleet", type=node_count, metavar="NODES")
     parser.add_argument("--log-format", choices=log_format.FORMATS)
     arguments = parser.parse_args()
+    if arguments.data is None:
+        arguments.data = ROOT / "var" / ("demo-fleet" if arguments.demo_fleet else ".")
     if arguments.advertise is None:
         wildcard = arguments.listen in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
         arguments.advertise = socket.gethostname() if wildcard else arguments.listen
@@ -366,8 +398,11 @@ def main() -> None:
     stack = Stack(arguments.data, arguments.listen, arguments.advertise, arguments.port)
     stop = stop_event()
     try:
-        stack.start_appliance()
-        stack.start_node()
+        if arguments.demo_fleet:
+            stack.start_with_demo_fleet(arguments.demo_fleet)
+        else:
+            stack.start_appliance()
+            stack.start_node()
         print(banner(stack), flush=True)
         stop.wait()
     finally:

@@ -9,24 +9,26 @@ import asyncio
 import logging
 import math
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc
 
 from nodes import metrics
-from nodes.channel import Outbox, open_channel, retry_delays, with_jitter
+from nodes.channel import Outbox, RetryDelays, open_channel, with_jitter
 from nodes.context_memory import measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
 from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
-from nodes.messages import encode_inventory, encode_report
+from nodes.messages import encode_inventory, encode_report, suspended_sessions
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
+from nodes.suspending import Outcome, Suspender
 
 log = logging.getLogger("agent")
 
@@ -34,6 +36,11 @@ POLL_SECONDS = 1.0
 """Interval at which the launcher's sessions are read."""
 GPU_POLL_SECONDS = 10.0
 """Interval at which the GPUs are enumerated."""
+
+
+def boot_seconds() -> float:
+    """Return the time since the boot, as the launcher's clock counts it: also while suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
@@ -49,14 +56,20 @@ class Agent:
         self.stop = asyncio.Event()
         self.gpus = self.nvml.gpus()
         self.heartbeat_seconds = 2.0
-        self.applied_generation = 0
         self.context_bytes: dict[uuid.UUID, int] = {}
         """Memory of a context, by GPU that has been measured."""
         self._measuring = asyncio.Lock()
         self.memory_watch = MemoryWatch(self.context_bytes)
+        self.retry_delays = RetryDelays()
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
         self._isolation: tuple[str, ...] = ()
+        self._suspends = False
+        self._suspender = Suspender(self.launcher)
+        self._reconciling = asyncio.Lock()
+        self._applying = threading.Lock()
+        self._clock = (0, 0.0)
+        """Clock of the appliance in its newest message, and the time since the boot at that."""
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT. Reconnects with growing delays."""
@@ -68,18 +81,16 @@ class Agent:
             asyncio.create_task(self._watch_memory()),
             asyncio.create_task(self.keeper.run()),
         ]
-        delays = retry_delays()
         while not self.stop.is_set():
             try:
                 await self._run_connection()
-                delays = retry_delays()
             except grpc.aio.AioRpcError as error:
                 log.warning(
                     "agent: appliance unreachable, will retry (%s: %s)",
                     error.code().name,
                     error.details(),
                 )
-            await self._sleep(next(delays))
+            await self._sleep(self.retry_delays.next())
         for task in background:
             task.cancel()
 
@@ -127,24 +138,36 @@ class Agent:
             self.keeper.credentials.identity.node_name,
         )
         async for message in stream:
+            self.retry_delays.received()
             self.heartbeat_seconds = message.heartbeat_seconds or self.heartbeat_seconds
+            self._clock = message.appliance_seconds, boot_seconds()
             if message.HasField("desired_state"):
                 self._desired = message.desired_state
                 self.keeper.expect_authorities(message.desired_state.authorities)
                 await self._apply()
-                self._send_report(await self._sessions())
+                self._send_report(*await self._reconcile())
 
     async def _apply(self) -> None:
         """Send the newest desired state to the launcher. The next poll retries a failure."""
         if self._desired is None:
             return
         await self._measure_contexts()
-        grants = self._grants(self._desired)
         try:
-            await asyncio.to_thread(self.launcher.apply, grants)
-            self.applied_generation = grants.generation
+            await asyncio.to_thread(self._apply_newest)
         except LauncherError as error:
             log.warning("agent: desired state not applied, will retry (%s)", error)
+
+    def _apply_newest(self) -> None:
+        """Apply the desired state that is the newest one now. May raise LauncherError.
+
+        Two threads may apply at once. One that took its grants before it waited would replace
+        newer ones, and the launcher would admit sessions of an allocation that has ended. The clock
+        of the appliance is that of now: with that of the message, tickets would hold longer.
+        """
+        with self._applying:
+            if self._desired is not None:
+                now = self._clock[0] + int(boot_seconds() - self._clock[1])
+                self.launcher.apply(replace(self._grants(self._desired), appliance_seconds=now))
 
     def _grants(self, desired: fleet_pb2.DesiredState) -> Grants:
         node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
@@ -167,16 +190,16 @@ class Agent:
                 if time.monotonic() - gpus_checked >= GPU_POLL_SECONDS:
                     gpus_checked = time.monotonic()
                     await self.check_gpus()
-                listed = await self._sessions()
+                listed, outcomes = await self._reconcile()
                 if self._desired is not None and listed.generation < self._desired.generation:
                     await self._apply()
-                    listed = await self._sessions()
+                    listed, outcomes = await self._reconcile()
                 if time.monotonic() - reported >= self.heartbeat_seconds - POLL_SECONDS / 2:
                     reported = time.monotonic()
-                    self._send_report(listed)
+                    self._send_report(listed, outcomes)
                     await self._send_samples()
-                elif summary_of(listed) != self._last_summary:
-                    self._send_report(listed)
+                elif summary_of(listed, outcomes) != self._last_summary:
+                    self._send_report(listed, outcomes)
                 await self.check_isolation(listed)
             except LauncherError as error:
                 log.warning("agent: sessions unknown, will retry (%s)", error)
@@ -218,18 +241,27 @@ class Agent:
             await self._send_inventory()
 
     async def check_isolation(self, listed: SessionList) -> None:
-        """Send the inventory if the layers in force have changed and are known."""
+        """Send the inventory if what the launcher does has changed and is known."""
         if listed.isolation and listed.isolation != self._isolation:
             log.warning("agent: isolation in force: %s", ", ".join(listed.isolation))
+            await self._send_inventory()
+        elif (listed.suspensions is not None) != self._suspends:
             await self._send_inventory()
 
     async def _sessions(self) -> SessionList:
         return await asyncio.to_thread(self.launcher.sessions)
 
-    def _send_report(self, listed: SessionList) -> None:
+    async def _reconcile(self) -> tuple[SessionList, tuple[Outcome, ...]]:
+        """Return the sessions, and what became of the desired suspensions."""
+        async with self._reconciling:
+            listed = await self._sessions()
+            grants = self._desired.grants if self._desired is not None else ()
+            return listed, await asyncio.to_thread(self._suspender.reconcile, grants, listed)
+
+    def _send_report(self, listed: SessionList, outcomes: Sequence[Outcome]) -> None:
         """Send the launcher's sessions and the generation that it has applied."""
-        self._last_summary = summary_of(listed)
-        report = encode_report(listed)
+        self._last_summary = summary_of(listed, outcomes)
+        report = encode_report(listed, outcomes)
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
 
     async def _send_samples(self) -> None:
@@ -248,11 +280,17 @@ class Agent:
         try:
             listed = await self._sessions()
             port, self._isolation = listed.port, listed.isolation or self._isolation
+            self._suspends = listed.suspensions is not None
         except LauncherError:
             port = 0
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
         inventory = encode_inventory(
-            self.nvml, self.gpus, self.addresses if port else [], port, self._isolation
+            self.nvml,
+            self.gpus,
+            self.addresses if port else [],
+            port,
+            self._isolation,
+            suspends=self._suspends,
         )
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
@@ -269,6 +307,7 @@ def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
     return f"added={len(new.keys() - old)} removed={len(old.keys() - new)} changed={changed}"
 
 
-def summary_of(listed: SessionList) -> object:
+def summary_of(listed: SessionList, outcomes: Sequence[Outcome]) -> object:
     """Return the part of the sessions whose change is reported at once, without counters."""
-    return listed.generation, [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
+    sessions = [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
+    return listed.generation, sessions, listed.over, suspended_sessions(listed), outcomes

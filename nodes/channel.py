@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator
 
 import grpc
 
@@ -12,6 +13,8 @@ from nodes.credentials import Credentials
 from nodes.protocol import fleet_pb2
 
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 15.0
+STABLE_SECONDS = MAX_RETRY_SECONDS
+"""A connection that worked so long ends the growth of the delays."""
 OUTBOX_SIZE = 64
 
 
@@ -41,12 +44,14 @@ class Outbox:
         self._sequence = 0
         self._queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue(OUTBOX_SIZE)
 
-    def put(self, message: fleet_pb2.AgentMessage) -> None:
+    def put(self, message: fleet_pb2.AgentMessage) -> int:
+        """Add a message and return its number."""
         self._sequence += 1
         message.boot_id, message.sequence = self._boot_id, self._sequence
         if self._queue.full():
             self._queue.get_nowait()
         self._queue.put_nowait(message)
+        return self._sequence
 
     def clear(self) -> None:
         """Drop all messages. A new connection starts with the current state instead."""
@@ -58,9 +63,29 @@ class Outbox:
             yield await self._queue.get()
 
 
-def retry_delays() -> Iterator[float]:
-    """Yield delays in seconds with jitter: 0.5, doubling up to 15."""
-    delay = MIN_RETRY_SECONDS
-    while True:
-        yield with_jitter(delay)
-        delay = min(delay * 2, MAX_RETRY_SECONDS)
+class RetryDelays:
+    """Delays between attempts to connect, in seconds: they double, and each has jitter.
+
+    They start again after a connection that worked for a while. One that ends at once, because the
+    appliance refuses what this node sends, does not count.
+    """
+
+    def __init__(
+        self, shortest: float = MIN_RETRY_SECONDS, longest: float = MAX_RETRY_SECONDS
+    ) -> None:
+        self._shortest, self._longest = shortest, longest
+        self._delay = shortest
+        self._working_since: float | None = None
+
+    def received(self) -> None:
+        """Note a message of the appliance."""
+        if self._working_since is None:
+            self._working_since = time.monotonic()
+
+    def next(self) -> float:
+        """Return the delay after the end of a connection or attempt, in seconds."""
+        since, self._working_since = self._working_since, None
+        if since is not None and time.monotonic() - since >= STABLE_SECONDS:
+            self._delay = self._shortest
+        delay, self._delay = self._delay, min(self._delay * 2, self._longest)
+        return with_jitter(delay)

@@ -107,15 +107,16 @@ def error_detail(error: urllib.error.HTTPError) -> str:
         return f"The appliance returned HTTP status {error.code}."
 
 
-def enrol(folder: Path, token_text: str) -> Identity:
+def enrol(folder: Path, token_text: str, name: str = "") -> Identity:
     """Redeem the token and put the new credentials in force, also on an enrolled machine.
 
-    Raises NodeError if the token is refused; credentials of an earlier enrolment then stay.
+    A new node is called `name`, or as the host if that is empty. Raises NodeError if the token is
+    refused; credentials of an earlier enrolment then stay.
     """
     token = Token.parse(token_text)
     pinned = ssl.create_default_context(cadata=fetch_ca(token))
     keys = NewKeys()
-    body = {"secret": token.secret, "hostname": hostname(), **keys.requests()}
+    body = {"secret": token.secret, "hostname": name or hostname(), **keys.requests()}
     try:
         response = request_json(f"{token.url}/api/v1/enrol", body, pinned)
     except NodeError as error:

@@ -12,6 +12,7 @@ import pynvml
 from nodes.errors import NodeError
 from nodes.nvml import decode_text, pci_bus_id, read_optional
 from nodes.topology import read_links
+from nodes.xid import XidWatch
 
 SOFTWARE_NAME = "Software GPU"
 
@@ -147,5 +148,6 @@ READERS: dict[str, Callable[[Any], float]] = {
     "ecc_uncorrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(
         h, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     ),
+    "xid": XidWatch().read,
     "processes": lambda h: len(pynvml.nvmlDeviceGetComputeRunningProcesses(h)),
 }

@@ -26,6 +26,8 @@ from nodes.journal import Journal
 from nodes.paths import COMMAND, HOME, LIBRARY, PROGRAMS, RUNTIME, SETTINGS, STATE
 from nodes.service import NodeService
 from nodes.service_control import has_systemd, start, stop, systemctl, write_units
+from nodes.suspension_commands import COMMANDS as SUSPENSION_COMMANDS
+from nodes.suspension_commands import add_suspension_commands, run_suspension_command
 
 LINE_PREFIX = "BUSBAR "
 COMMIT_TIMEOUT_SECONDS = 180
@@ -176,7 +178,7 @@ def node_service(options: dict[str, Any]) -> NodeService:
 def write_command() -> None:
     """Write the command busbar-node, which runs this module on the installed node."""
     COMMAND.write_text(
-        "#!/bin/sh\n# start | stop | remove\n"
+        "#!/bin/sh\n# start | stop | remove | suspend | resume | suspensions\n"
         f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={LIBRARY}"
         f' exec {sys.executable} -m nodes.installation "$@"\n'
     )
@@ -243,6 +245,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser("remove", help="stop the node and delete its files")
     commands.add_parser("start", help="start the launcher and the agent")
     commands.add_parser("stop", help="stop the launcher, the agent and all sessions")
+    add_suspension_commands(commands)
     return parser
 
 
@@ -275,6 +278,8 @@ def run_command(arguments: argparse.Namespace) -> None:
         send_message(done=True, changed=remove())
     elif arguments.command == "start":
         start()
+    elif arguments.command in SUSPENSION_COMMANDS:
+        run_suspension_command(arguments)
     else:
         stop()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nodes import launcher_layouts as layouts
 from nodes.launcher_layouts import ComputeMode, Enforcement, Isolation, Kind, SessionState
+from nodes.suspensions import SuspensionList, decode_suspensions
 
 TIMEOUT_SECONDS = 10.0
 MAX_REASON_BYTES = 103
@@ -46,6 +47,14 @@ def mode_of(name: str) -> int:
 
 class LauncherError(Exception):
     """The launcher is unreachable, rejected a request or sent a malformed response."""
+
+
+class SuspensionRefusedError(LauncherError):
+    """The launcher does not suspend or resume a session; the text is its reason."""
+
+
+class LauncherClosedError(LauncherError):
+    """The launcher closed the connection in place of a response."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,16 @@ class SessionReport:
     partition_bytes: tuple[int, ...] = ()
     enforcement: str = "unenforced"
     """The name of an Enforcement: it says how compute shares are enforced."""
+    longest_drain_ms: int = 0
+    """Longest time of the last minute that its work needed to end after a turn."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What an allocation holds of each of its partitions on this node, in order of the grant."""
+
+    allocation_id: uuid.UUID
+    held_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -156,6 +175,10 @@ class SessionList:
     sessions: tuple[SessionReport, ...] = field(default=())
     isolation: tuple[str, ...] = ()
     """Layers in force for all sessions; empty: no session server has been started yet."""
+    over: tuple[Holding, ...] | None = None
+    """Allocations that hold more memory than their size; None: the launcher does not tell."""
+    suspensions: SuspensionList | None = None
+    """None: the launcher does not suspend sessions."""
 
 
 def _text(raw: bytes) -> str:
@@ -191,7 +214,20 @@ def _session_report(record: layouts.SessionRecord) -> SessionReport:
         refused_calls=tuple(_text(record.refused_calls).split()),
         partition_bytes=record.partition_bytes,
         enforcement=_enforcement_name(record.enforcement),
+        longest_drain_ms=record.longest_drain_ms,
     )
+
+
+def decode_over(body: bytes) -> tuple[Holding, ...]:
+    """Return the holdings in a response. Raises LauncherError for a wrong length."""
+    head_size, size = layouts.OverList.SIZE, layouts.Holding.SIZE
+    count = layouts.OverList.unpack(body[:head_size]).count if len(body) >= head_size else 0
+    if len(body) != head_size + count * size:
+        raise LauncherError(f"the launcher's list of holdings has a wrong length: {len(body)}")
+    records = (
+        layouts.Holding.unpack(body[at : at + size]) for at in range(head_size, len(body), size)
+    )
+    return tuple(Holding(uuid.UUID(bytes=r.allocation), r.held_bytes) for r in records)
 
 
 def decode_list(body: bytes) -> SessionList:
@@ -249,7 +285,7 @@ class LauncherControl:
         while len(data) < n:
             part = s.recv(n - len(data))
             if not part:
-                raise LauncherError("the launcher closed the connection")
+                raise LauncherClosedError("the launcher closed the connection")
             data += part
         return data
 
@@ -265,9 +301,59 @@ class LauncherControl:
         kind, _ = self._request(Kind.KILL_SESSION, request.pack())
         return kind == Kind.OK
 
+    def suspend(self, session_id: uuid.UUID, wait_seconds: float) -> None:
+        """Suspend a session as soon as its work has ended.
+
+        Returns at once; suspensions() shows what became of it. It is abandoned if work is under way
+        for longer than `wait_seconds`.
+
+        Raises:
+            SuspensionRefusedError: The session cannot be suspended.
+        """
+        request = layouts.SuspendSession(session_id.bytes, round(wait_seconds * 1000))
+        self._decide(Kind.SUSPEND, request.pack())
+
+    def resume(self, session_id: uuid.UUID) -> None:
+        """Resume a suspended session before its program has work.
+
+        Raises:
+            SuspensionRefusedError: The session is not suspended.
+        """
+        self._decide(Kind.RESUME, session_id.bytes)
+
+    def _decide(self, request: Kind, body: bytes) -> None:
+        kind, reply = self._request(request, body)
+        if kind != Kind.OK:
+            raise SuspensionRefusedError(_text(reply))
+
+    def suspensions(self) -> SuspensionList:
+        """Return the suspensions, including those that were abandoned."""
+        kind, body = self._request(Kind.SUSPENSIONS, b"")
+        if kind != Kind.SUSPENSION_LIST:
+            raise LauncherError("the launcher did not return its suspensions")
+        try:
+            return decode_suspensions(body)
+        except ValueError as error:
+            raise LauncherError(f"malformed list of suspensions: {error}") from error
+
     def sessions(self) -> SessionList:
         """Return the sessions, including those that ended during the last two minutes."""
+        suspensions = self._suspensions()  # first: a session that ends meanwhile is in the list
         kind, body = self._request(Kind.SESSIONS, b"")
         if kind != Kind.SESSION_LIST:
             raise LauncherError("the launcher did not return its sessions")
-        return decode_list(body)
+        return replace(decode_list(body), over=self._over(), suspensions=suspensions)
+
+    def _over(self) -> tuple[Holding, ...] | None:
+        """Return the holdings. They are read after the generation of the list."""
+        try:
+            kind, body = self._request(Kind.OVER, b"")
+        except LauncherClosedError:  # an older launcher does not know the request
+            return None
+        return decode_over(body) if kind == Kind.OVER_LIST else None
+
+    def _suspensions(self) -> SuspensionList | None:
+        try:
+            return self.suspensions()
+        except LauncherClosedError:  # an older launcher does not know the request
+            return None

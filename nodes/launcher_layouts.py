@@ -20,9 +20,15 @@ class Kind(IntEnum):
     GRANTS = 1
     SESSIONS = 2
     KILL_SESSION = 3
+    OVER = 4
+    SUSPEND = 5
+    RESUME = 6
+    SUSPENSIONS = 7
     OK = 100
     SESSION_LIST = 101
     REFUSED = 102
+    OVER_LIST = 103
+    SUSPENSION_LIST = 104
     START = 200
     ATTACH = 201
     STATUS = 202
@@ -32,6 +38,9 @@ class Kind(IntEnum):
     LEDGER_PAGE = 206
     MEETING = 207
     TURNS = 208
+    RESIZED = 209
+    SUSPEND_MEMORY = 210
+    RESUME_MEMORY = 211
 
 
 class SessionState(IntEnum):
@@ -64,6 +73,15 @@ class Enforcement(IntEnum):
     ALONE = 1
     TURNS = 2
     SLICED = 3
+    COARSE = 4
+
+
+class Suspension(IntEnum):
+    NONE = 0
+    SUSPENDING = 1
+    SUSPENDED = 2
+    WAITING = 3
+    RESTORING = 4
 
 
 _HEADER = Struct("<II")
@@ -218,7 +236,7 @@ class KillSession:
         return cls(*values)
 
 
-_SESSION_RECORD = Struct("<16s16sIIQQQQQIIII56s104s64s256s16Q")
+_SESSION_RECORD = Struct("<16s16sIIQQQQQIIIIII56s104s64s256s16Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +254,8 @@ class SessionRecord:
     isolation: int
     compute_mode: int
     enforcement: int
+    longest_drain_ms: int
+    reserved: int
     program: bytes
     reason: bytes
     client_address: bytes
@@ -259,6 +279,8 @@ class SessionRecord:
             self.isolation,
             self.compute_mode,
             self.enforcement,
+            self.longest_drain_ms,
+            self.reserved,
             self.program,
             self.reason,
             self.client_address,
@@ -269,7 +291,7 @@ class SessionRecord:
     @classmethod
     def unpack(cls, raw: bytes) -> SessionRecord:
         values = _SESSION_RECORD.unpack(raw)
-        return cls(*(*values[:17], values[17:]))
+        return cls(*(*values[:19], values[19:]))
 
 
 _SESSION_LIST = Struct("<QIIII")
@@ -297,4 +319,128 @@ class SessionList:
     @classmethod
     def unpack(cls, raw: bytes) -> SessionList:
         values = _SESSION_LIST.unpack(raw)
+        return cls(*values)
+
+
+_HOLDING = Struct("<16s16Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    allocation: bytes
+    held_bytes: tuple[int, ...]
+
+    SIZE: ClassVar[int] = _HOLDING.size
+
+    def pack(self) -> bytes:
+        return _HOLDING.pack(
+            self.allocation,
+            *self.held_bytes,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> Holding:
+        values = _HOLDING.unpack(raw)
+        return cls(*(*values[:1], values[1:]))
+
+
+_OVER_LIST = Struct("<QII")
+
+
+@dataclass(frozen=True, slots=True)
+class OverList:
+    generation: int
+    count: int
+    reserved: int = 0
+
+    SIZE: ClassVar[int] = _OVER_LIST.size
+
+    def pack(self) -> bytes:
+        return _OVER_LIST.pack(
+            self.generation,
+            self.count,
+            self.reserved,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> OverList:
+        values = _OVER_LIST.unpack(raw)
+        return cls(*values)
+
+
+_SUSPEND_SESSION = Struct("<16sII")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendSession:
+    id: bytes
+    wait_ms: int
+    reserved: int = 0
+
+    SIZE: ClassVar[int] = _SUSPEND_SESSION.size
+
+    def pack(self) -> bytes:
+        return _SUSPEND_SESSION.pack(
+            self.id,
+            self.wait_ms,
+            self.reserved,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> SuspendSession:
+        values = _SUSPEND_SESSION.unpack(raw)
+        return cls(*values)
+
+
+_SUSPENSION_RECORD = Struct("<16sQII64s")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspensionRecord:
+    id: bytes
+    host_bytes: int
+    state: int
+    reserved: int
+    reason: bytes
+
+    SIZE: ClassVar[int] = _SUSPENSION_RECORD.size
+
+    def pack(self) -> bytes:
+        return _SUSPENSION_RECORD.pack(
+            self.id,
+            self.host_bytes,
+            self.state,
+            self.reserved,
+            self.reason,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> SuspensionRecord:
+        values = _SUSPENSION_RECORD.unpack(raw)
+        return cls(*values)
+
+
+_SUSPENSION_LIST = Struct("<QQII")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspensionList:
+    budget_bytes: int
+    used_bytes: int
+    count: int
+    reserved: int = 0
+
+    SIZE: ClassVar[int] = _SUSPENSION_LIST.size
+
+    def pack(self) -> bytes:
+        return _SUSPENSION_LIST.pack(
+            self.budget_bytes,
+            self.used_bytes,
+            self.count,
+            self.reserved,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> SuspensionList:
+        values = _SUSPENSION_LIST.unpack(raw)
         return cls(*values)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+import uuid
+from collections.abc import Collection, Sequence
 
 from nodes.gpus import Gpu, Nvml
-from nodes.launcher_control import SessionList, SessionReport
+from nodes.launcher_control import Holding, SessionList, SessionReport
 from nodes.protocol import fleet_pb2, limits
 from nodes.protocol.limits import printable
+from nodes.suspending import SUSPENDED, Outcome
 from nodes.version import AGENT_VERSION
 
 REPORT_BYTES = limits.MAX_MESSAGE_BYTES - 1024
@@ -29,6 +31,7 @@ NOT_ENFORCED = {
 COMPUTE_LIMIT = {
     "turns": "enforced",
     "alone": "not needed: no other allocation uses the GPU",
+    "coarse": "enforced with a larger error: work needed more than 90 ms to end after a turn",
     "sliced": "time slicing: a turn did not end in 500 ms",
     "unenforced": "unenforced: the session has no connection to the launcher",
 }
@@ -49,6 +52,8 @@ def encode_inventory(
     addresses: Sequence[str],
     port: int,
     isolation: Sequence[str] = (),
+    *,
+    suspends: bool = False,
 ) -> fleet_pb2.Inventory:
     return fleet_pb2.Inventory(
         agent_version=AGENT_VERSION,
@@ -57,6 +62,7 @@ def encode_inventory(
         operating_system=printable(platform.platform(), limits.MAX_TEXT),
         software=nvml.software(),
         isolation=isolation,
+        suspends=suspends,
         endpoints=[
             fleet_pb2.Endpoint(address=printable(a, limits.MAX_ADDRESS), port=port)
             for a in addresses[: limits.MAX_ENDPOINTS]
@@ -78,11 +84,18 @@ def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
     )
 
 
-def encode_report(listed: SessionList) -> fleet_pb2.Report:
+def encode_report(listed: SessionList, outcomes: Sequence[Outcome] = ()) -> fleet_pb2.Report:
     """Return a report of all open sessions and of the newest ended ones, within the limits."""
     order = sorted(listed.sessions, key=lambda s: (s.state == "closed", -s.opened_seconds))
     report, room = fleet_pb2.Report(generation=listed.generation), REPORT_BYTES
-    for encoded in map(encode_session, order[: limits.MAX_SESSIONS]):
+    if listed.over is not None:
+        report.knows_over = True
+        report.over.extend(map(encode_holding, listed.over[: limits.MAX_ALLOCATIONS]))
+    report.suspensions.extend(map(encode_outcome, outcomes[: limits.MAX_ALLOCATIONS]))
+    room -= report.ByteSize()
+    suspended = suspended_sessions(listed)
+    for s in order[: limits.MAX_SESSIONS]:
+        encoded = encode_session(s, suspended)
         room -= encoded.ByteSize() + MAX_PREFIX_BYTES
         if room < 0:
             break
@@ -90,12 +103,37 @@ def encode_report(listed: SessionList) -> fleet_pb2.Report:
     return report
 
 
-def encode_session(s: SessionReport) -> fleet_pb2.Session:
+def encode_holding(h: Holding) -> fleet_pb2.Holding:
+    return fleet_pb2.Holding(
+        allocation_id=h.allocation_id.bytes,
+        held_bytes=[min(held, limits.MAX_NUMBER) for held in h.held_bytes],
+    )
+
+
+def encode_outcome(o: Outcome) -> fleet_pb2.Suspension:
+    return fleet_pb2.Suspension(
+        allocation_id=o.allocation_id.bytes,
+        revision=o.revision,
+        state=o.state,
+        released_bytes=min(o.released_bytes, limits.MAX_NUMBER),
+        reason=printable(o.reason, limits.MAX_TEXT),
+    )
+
+
+def suspended_sessions(listed: SessionList) -> frozenset[uuid.UUID]:
+    """Return the sessions whose device memory is in host memory."""
+    reports = listed.suspensions.sessions if listed.suspensions else ()
+    return frozenset(r.session_id for r in reports if r.state in SUSPENDED)
+
+
+def encode_session(
+    s: SessionReport, suspended: Collection[uuid.UUID] = frozenset()
+) -> fleet_pb2.Session:
     """Return a session within the limits, whatever the program and its session server claim."""
     return fleet_pb2.Session(
         id=s.session_id.bytes,
         allocation_id=s.allocation_id.bytes,
-        state=s.state,
+        state="suspended" if s.session_id in suspended else s.state,
         pid=min(s.pid, limits.MAX_PID),
         client_pid=min(s.client_pid, limits.MAX_PID),
         client_address=printable(s.client_address, limits.MAX_NAME),
@@ -111,4 +149,5 @@ def encode_session(s: SessionReport) -> fleet_pb2.Session:
             printable(name, limits.MAX_NAME) for name in s.refused_calls[: limits.MAX_REFUSED_CALLS]
         ],
         partition_bytes=[min(used, limits.MAX_NUMBER) for used in s.partition_bytes],
+        longest_drain_ms=s.longest_drain_ms,
     )

@@ -34,7 +34,7 @@ def exit_status_of(
         return int(getattr(error, "exit_code", PROBLEM))
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
-            report(name, f"{error.strerror}: {error.filename}", is_service=is_service)
+            report(name, f"{error.strerror}: {error.filename!r}", is_service=is_service)
             return PROBLEM
         problem = f"internal error: {type(error).__name__}: {error}"
         if is_service:

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
-#include <system_error>
+#include <string>
 #include <vector>
 
 namespace busbar {
@@ -20,6 +19,10 @@ constexpr uint64_t kStatBlock = 512;
 constexpr size_t kTenantDigits = 32;
 // Space that caches leave to others: a twentieth of the file system, but at most 1 GiB.
 constexpr uint64_t kSpareFraction = 20, kMaxSpareBytes = 1ull << 30;
+
+// Entries of a folder that are looked at. A tenant may add others meanwhile.
+constexpr size_t kMostEntries = 4 << 20;
+const std::string kMovedName = ".removed-";
 
 struct CachedFile {
   std::string name;
@@ -34,7 +37,9 @@ uint64_t bytes_of(const struct stat& st) {
 void for_each_entry(int folder, const std::function<void(const char*, const struct stat&)>& call) {
   int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* listing = own < 0 ? nullptr : fdopendir(own);
-  while (dirent* entry = listing ? readdir(listing) : nullptr) {
+  for (size_t i = 0; listing && i < kMostEntries; ++i) {
+    dirent* entry = readdir(listing);
+    if (!entry) break;
     std::string name = entry->d_name;
     struct stat st;
     if (name != "." && name != ".." && fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -43,13 +48,47 @@ void for_each_entry(int folder, const std::function<void(const char*, const stru
   if (listing) closedir(listing);
 }
 
+// Opens a folder, also one whose mode does not permit that.
+int open_folder(int parent, const char* name) {
+  int folder = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return -1;
+  std::string path = "/proc/self/fd/" + std::to_string(folder);
+  chmod(path.c_str(), 0700);
+  int readable = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  close(folder);
+  return readable;
+}
+
+// Removes the files of a folder, and the folder if it has no others. Those move up to `parent`,
+// under numbers from `next` on: a tree may be deeper than a process can have descriptors. True if
+// one has moved.
+bool remove_folder(int parent, const char* name, size_t& next) {
+  int folder = open_folder(parent, name);
+  if (folder < 0) return false;
+  bool moved = false;
+  for_each_entry(folder, [&](const char* entry, const struct stat& st) {
+    if (S_ISDIR(st.st_mode))
+      moved |= renameat(folder, entry, parent, (kMovedName + std::to_string(next++)).c_str()) == 0;
+    else
+      unlinkat(folder, entry, 0);
+  });
+  close(folder);
+  unlinkat(parent, name, AT_REMOVEDIR);
+  return moved;
+}
+
 // No program of ours makes folders or links in a cache. They would evade the quota.
 void remove_others(int folder) {
-  for_each_entry(folder, [&](const char* name, const struct stat& st) {
-    std::error_code ignored;
-    if (!S_ISREG(st.st_mode))
-      std::filesystem::remove_all("/proc/self/fd/" + std::to_string(folder) + "/" + name, ignored);
-  });
+  size_t next = 0;
+  for (bool again = true; again && next < kMostEntries;) {
+    again = false;
+    for_each_entry(folder, [&](const char* name, const struct stat& st) {
+      if (S_ISDIR(st.st_mode))
+        again |= remove_folder(folder, name, next);
+      else if (!S_ISREG(st.st_mode))
+        unlinkat(folder, name, 0);
+    });
+  }
 }
 
 std::vector<CachedFile> files_of(int folder) {

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -16,12 +21,71 @@ to work inside one.
 """
 
 
+SHARED_SETUPS = ("tests/system/department/",)
+"""Folders whose files share a fixture that takes a minute: one worker runs them."""
+
+
+class FileScheduling(LoadFileScheduling):
+    """Gives the tests of a file, or of a folder of SHARED_SETUPS, to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = [folder for folder in SHARED_SETUPS if nodeid.startswith(folder)]
+        return shared[0] if shared else str(super()._split_scope(nodeid))
+
+
+class FailureNames:
+    """Prints the name of each failed test at once: CI may end before the summary."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"failed: {report.nodeid} ({report.when})")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    plugins = session.config.pluginmanager
+    terminal = plugins.get_plugin("terminalreporter")
+    if terminal and "PYTEST_XDIST_WORKER" not in os.environ:
+        plugins.register(FailureNames(terminal))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:
+    return FileScheduling(config, log)
+
+
 def position(item: pytest.Item) -> int:
     """Return the place of an item's folder in ORDER; other folders come before the console."""
     folders = [folder for folder in ORDER if folder in item.path.parts]
     return ORDER.index(folders[0]) if folders else len(ORDER) - 2
 
 
+def name_by_operation(item: pytest.Item) -> None:
+    """Give an operation of a Schemathesis test a node id: its items have that of the function."""
+    function, _, operation = item.name.partition("[")
+    if operation and item.nodeid.endswith(f"::{function}"):
+        item._id = replace(item._id, params=operation.removesuffix("]"))
+
+
+def leave_out_long(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Deselect the tests marked `long`, unless `./test --long complete` selects them."""
+    if os.environ.get("BUSBAR_TEST_LONG"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Sort the tests. Refuse node ids of several tests: pytest-xdist would run one of them."""
+    leave_out_long(items, config)
+    for item in items:
+        name_by_operation(item)
+    repeated = [n for n, count in Counter(i.nodeid for i in items).items() if count > 1]
+    if repeated:
+        raise pytest.UsageError(f"Several tests have the node id {repeated[0]}.")
     items.sort(key=position)

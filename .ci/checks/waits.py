@@ -21,7 +21,7 @@ SYSTEM = (
     "|wait_until"
 )
 TRANSPORT = "read_all|write_all|connect_tcp|futex_wait|sleep_for|socket_ready"
-DRIVER = r"cu_?\.cu\w*Synchronize|cu_?\.cuMemFree|cu_?\.cuMemHostAlloc"
+DRIVER = r"cu_?\.cu\w*Synchronize|cu_?\.cuMemFree|cu_?\.cuMemHost(?:Alloc|Register|Unregister)"
 BLOCKING = re.compile(
     r"\w+(?:\.|->)(?:wait|wait_for|wait_until|join)(?=\()"
     rf"|(?<![\w.>])(?:{SYSTEM})(?=\()|(?:{TRANSPORT}|{DRIVER})(?=\()"

@@ -21,7 +21,7 @@ from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import parse_text, reject_unknown_parameters
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 
 USER = OpenApiParameter("user", str, description="Name of the user; the caller if absent.")
 OBJECT = OpenApiParameter(
@@ -52,6 +52,9 @@ def privilege_sources(user: User, place: Place) -> dict[str, list[RoleBinding]]:
     for binding, held in zip(bindings, held_of(map(row_of, bindings)), strict=True):
         names = [g.privileges for g in held.grants if g.project_id in (None, place.project_id)]
         names += [g.privileges for g in held.inventory if g.place_id in place.inventory]
+        if place.department_id and binding.department_id == place.department_id:
+            of_department = held_of([row_of(binding)], future=True)[0]  # it may have no project
+            names += [g.privileges for g in of_department.grants]
         for name in sorted(frozenset[str]().union(*names)):
             found.setdefault(name, []).append(binding)
     return found
@@ -59,7 +62,7 @@ def privilege_sources(user: User, place: Place) -> dict[str, list[RoleBinding]]:
 
 class AccessView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self"}
-    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({404})
+    error_codes: ClassVar[ErrorCodes] = {"GET": (Code.NOT_FOUND,)}
 
     @extend_schema(
         operation_id="access_retrieve", parameters=[USER, OBJECT], responses=AccessSerializer

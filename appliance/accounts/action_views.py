@@ -34,14 +34,16 @@ def detail_of(serializer: type[Any]) -> type[Any]:
     They depend on the caller and on other objects, so they are no part of the ETag, and lists,
     watch and feed are without them.
     """
-    meta = type("Meta", (serializer.Meta,), {"fields": (*serializer.Meta.fields, "actions")})
     field = ActionSerializer(
         many=True,
         read_only=True,
         help_text="What the caller may do now. Not part of the ETag.",
     )
     name = serializer.__name__.replace("Serializer", "DetailSerializer")
-    return type(name, (serializer,), {"actions": field, "Meta": meta})
+    attributes: dict[str, Any] = {"actions": field}
+    if meta := getattr(serializer, "Meta", None):
+        attributes["Meta"] = type("Meta", (meta,), {"fields": (*meta.fields, "actions")})
+    return type(name, (serializer,), attributes)
 
 
 class ActionQuerySerializer(RequestSerializer[dict[str, Any]]):
@@ -75,7 +77,9 @@ class ActionView(ApplianceView):
     def post(self, request: Request) -> Response:
         """Return what the caller may do with up to 500 objects now, and why not.
 
-        Kinds are allocations, departments, gpus, groups, nodes, pools, projects and users.
+        Kinds are alarm-definitions, alarms, allocations, departments, gpus, groups,
+        nodes, passkeys, pools, projects, quotas, reservations, role-bindings, roles,
+        sites, tasks, tokens and users.
         """
         user = request_user(request)
         require_own_password(user)

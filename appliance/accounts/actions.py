@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db.models import Model
 
-from appliance.accounts.authorization import denied
+from appliance.accounts.authorization import SELF, denied, privilege_refusal
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can_somewhere, inventory_places
 from appliance.api.errors import ApplianceError, Code
@@ -49,14 +49,21 @@ class Action(Generic[M]):
     """Returns the places in the inventory where a role permits the action. None: no place."""
 
     def refusals(self, user: User, rows: Sequence[M]) -> Refusals:
-        if can_somewhere(user, self.privilege):
+        in_inventory = self.places is not None
+        nowhere = privilege_refusal(user, self.privilege, in_inventory=in_inventory)
+        if nowhere is not None:
+            return [nowhere] * len(rows)
+        if self.places is None or self.privilege == SELF or can_somewhere(user, self.privilege):
             return self.rule(user, rows)
         held = inventory_places(user, self.privilege)
-        if not held or self.places is None:
-            return [denied(self.privilege)] * len(rows)
         permitted = [not held.isdisjoint(self.places(row)) for row in rows]
         found = iter(self.rule(user, list(compress(rows, permitted))))
         return [next(found) if may else denied(self.privilege) for may in permitted]
+
+    def require(self, user: User, row: M) -> None:
+        """Raise the error of the action on the row, if there is one."""
+        for error in self.refusals(user, [row]):
+            raise_refusal(error)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import uuid
 from collections.abc import Iterable
 
@@ -17,8 +18,11 @@ from rest_framework.request import Request
 from appliance.accounts import recent_tokens, token_cache, token_networks, token_uses
 from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import enable_grant_cache, grants, limit_to_token
+from appliance.accounts.second_factor_policy import is_marked_by_present_policy, mark_lacking
+from appliance.api.request_cookie import cookie_in
 
 TOKEN_PREFIX = "bb_"
+TOKEN = re.compile(TOKEN_PREFIX + r"(?P<id>[0-9a-f]{32})\.(?P<secret>[A-Za-z0-9_-]+)")
 CONSOLE_COOKIE = "__Host-busbar"
 """Name of the console's cookie. It holds an API token and is HttpOnly."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -34,12 +38,13 @@ def hash_secret(secret: str) -> str:
 
 
 def parse_token(token_text: str) -> tuple[uuid.UUID, str] | None:
-    """Split the text of a token into its id and its secret, or return None if it is malformed."""
-    head, _, secret = token_text.removeprefix(TOKEN_PREFIX).partition(".")
-    try:
-        return uuid.UUID(hex=head), secret
-    except ValueError:
+    """Split the text of a token into its id and its secret, or return None if it is malformed.
+
+    A token has one text only: each other one would have entries of its own in the caches of tokens.
+    """
+    if (found := TOKEN.fullmatch(token_text)) is None:
         return None
+    return uuid.UUID(hex=found["id"]), found["secret"]
 
 
 def is_valid(token: ApiToken) -> bool:
@@ -81,7 +86,7 @@ def find_valid_token(token_text: str) -> ApiToken | None:
 
 def _find_token(token_text: str) -> ApiToken | None:
     token = token_cache.get(token_text)
-    if token is not None:
+    if token is not None and is_marked_by_present_policy(token.user):
         return token if is_valid(token) else None
     read_version = token_cache.version()
     token = authenticate_tokens([token_text]).get(token_text)
@@ -99,7 +104,8 @@ def authenticate_tokens(token_texts: Iterable[str]) -> dict[str, ApiToken]:
     )
     for token in rows.values():
         enable_grant_cache(token.user)
-        limit_to_token(token.user, token.scopes, is_limited=token.is_limited)
+        limit_to_token(token.user, token.scopes, token_id=token.pk, is_limited=token.is_limited)
+    mark_lacking(token.user for token in rows.values())
     return {
         text: rows[token_id]
         for text, (token_id, secret) in parsed.items()
@@ -139,7 +145,7 @@ class CookieAuthentication(BaseAuthentication):
     """Authentication by the console's cookie. Unsafe methods also need the console's Origin."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        token_text = request.COOKIES.get(CONSOLE_COOKIE)
+        token_text = cookie_in(request.META, CONSOLE_COOKIE)
         if not token_text or "Authorization" in request.headers:
             return None
         token = authenticate_token(token_text, request.META.get("REMOTE_ADDR", ""))

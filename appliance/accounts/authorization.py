@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from appliance.accounts.authentication import request_user
 from appliance.accounts.permissions import can, can_at, can_somewhere, inventory_places
+from appliance.accounts.second_factor_policy import require_second_factor
 from appliance.api.errors import ApplianceError, Code
 
 if TYPE_CHECKING:
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
 
     from appliance.accounts.models import User
 
+SELF = "account.self"
+"""Privilege of operations on the own account, which views permit to every user."""
+
 
 class HasPrivilege(BasePermission):
     """Requires the privilege that the view declares for the method.
 
     Methods declared `public` need none. Raises MethodNotAllowed for undeclared methods, and
-    ApplianceError (DENIED, or PASSWORD_CHANGE_REQUIRED before the first password change).
+    ApplianceError (DENIED, PASSWORD_CHANGE_REQUIRED before the first password change, or
+    SECOND_FACTOR_SETUP_REQUIRED without a required second factor).
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -34,15 +39,30 @@ class HasPrivilege(BasePermission):
         user = request_user(request)
         if privilege is None:
             raise MethodNotAllowed(request.method or "")
-        if privilege == "account.self":
-            return True
-        require_own_password(user)
-        if can_somewhere(user, privilege):
-            return True
         by_place: frozenset[str] = getattr(view, "inventory_methods", frozenset())
-        if request.method not in by_place or not inventory_places(user, privilege):
-            raise denied(privilege)
+        refusal = privilege_refusal(user, privilege, in_inventory=request.method in by_place)
+        if refusal is not None:
+            raise refusal
         return True
+
+
+def privilege_refusal(user: User, privilege: str, *, in_inventory: bool) -> ApplianceError | None:
+    """Return the error for a user who may use the privilege on no object.
+
+    With `in_inventory`, a role at a site, node, GPU or pool suffices. Everybody has SELF.
+    """
+    if privilege == SELF:
+        return None
+    try:
+        require_own_password(user)
+        require_second_factor(user)
+    except ApplianceError as error:
+        return error
+    if can_somewhere(user, privilege):
+        return None
+    if in_inventory and inventory_places(user, privilege):
+        return None
+    return denied(privilege)
 
 
 def require_own_password(user: User) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Iterable
 
 from django.core.signing import BadSignature, Signer
+
+from appliance.api.request_cookie import cookie_of
 
 DEVICE_COOKIE = "__Host-busbar-device"
 LIFETIME_SECONDS = 365 * 86400
@@ -25,13 +27,13 @@ def _digest(username: str) -> str:
     return hashlib.sha256(username.encode()).hexdigest()[:32]
 
 
-def device_id(cookie_header: str, username: str) -> str | None:
+def device_id(headers: Iterable[tuple[bytes, bytes]], username: str) -> str | None:
     """Return the id in a valid device cookie of this account, or None."""
     try:
-        morsel = SimpleCookie(cookie_header).get(DEVICE_COOKIE)
-        identifier, _, digest = _signer().unsign(morsel.value if morsel else "").partition(".")
-    except (BadSignature, CookieError):
+        signed = _signer().unsign(cookie_of(headers, DEVICE_COOKIE))
+    except BadSignature:
         return None
+    identifier, _, digest = signed.partition(".")
     return identifier if digest == _digest(username) else None
 
 

@@ -17,19 +17,14 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Group, GroupMember
 from appliance.api.fields import NameField
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_text,
-    reject_unknown_parameters,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
-
-GROUP_FILTERS: dict[str, tuple[str, Filter]] = {"name": ("name", parse_text)}
 
 
 class GroupSerializer(RowSerializer[Group]):
@@ -77,18 +72,21 @@ class GroupMemberRequestSerializer(RequestSerializer[dict[str, str]]):
         return data
 
 
+GROUPS = Listing(GroupSerializer, {"name": ("name", parse_text)}, CREATED | {"name": Order("name")})
+MEMBERS = Listing(
+    GroupMemberSerializer,
+    {"user": ("user__username", parse_text), "group": ("member_group__name", parse_text)},
+)
+
+
 class GroupListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "groups"}
 
-    @extend_schema(
-        parameters=filter_parameters(GROUP_FILTERS), responses=GroupSerializer(many=True)
-    )
+    @extend_schema(parameters=GROUPS.parameters, responses=GroupSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List groups."""
-        page = CursorPagination()
-        rows = apply_filters(request, Group.objects.all(), GROUP_FILTERS)
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(GroupSerializer, row) for row in found])
+        return GROUPS.respond(request, Group.objects.all())
 
     @extend_schema(request=GroupRequestSerializer, responses={201: GroupSerializer})
     def post(self, request: Request) -> Response:
@@ -105,6 +103,7 @@ class GroupView(ApplianceView):
         "PATCH": groups.RENAME.privilege,
         "DELETE": groups.DELETE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
 
     @extend_schema(responses=detail_of(GroupSerializer))
     def get(self, request: Request, group_id: UUID) -> Response:
@@ -120,7 +119,9 @@ class GroupView(ApplianceView):
         check_version(get_object_or_404(Group, pk=group_id), request)
         form = GroupRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        group = groups.group_rename(group_id=group_id, name=form.validated_data["name"])
+        group = groups.group_rename(
+            group_id=group_id, name=form.validated_data["name"], actor=request_user(request)
+        )
         return Response(serialize(GroupSerializer, group))
 
     @extend_schema(responses={204: None})
@@ -137,15 +138,11 @@ class GroupMemberListView(ApplianceView):
         "POST": groups.ADD_MEMBER.privilege,
     }
 
-    @extend_schema(responses=GroupMemberSerializer(many=True))
+    @extend_schema(parameters=MEMBERS.parameters, responses=GroupMemberSerializer(many=True))
     def get(self, request: Request, group_id: UUID) -> Response:
         """List the users and groups in a group."""
-        reject_unknown_parameters(request, [])
         group = get_object_or_404(Group, pk=group_id)
-        page = CursorPagination()
-        rows = group.members.select_related("user", "member_group")
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(GroupMemberSerializer, m) for m in found])
+        return MEMBERS.respond(request, group.members.select_related("user", "member_group"))
 
     @extend_schema(request=GroupMemberRequestSerializer, responses={201: GroupMemberSerializer})
     def post(self, request: Request, group_id: UUID) -> Response:

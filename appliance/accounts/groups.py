@@ -20,7 +20,11 @@ from appliance.accounts.named_rows import create_named, find_named, lock, save_c
 from appliance.accounts.permissions import can
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
+from appliance.db.prepared import Delete
 from appliance.db.writer import write_transaction
+
+DELETE_MEMBERS = Delete(lambda group_id: GroupMember.objects.filter(group_id=group_id))
+"""Deletes them without a signal for each. The group has one, which announces the change."""
 
 
 @write_transaction
@@ -30,8 +34,16 @@ def group_create(*, name: str) -> Group:
 
 
 @write_transaction
-def group_rename(*, group_id: UUID, name: str) -> Group:
-    return save_changes(lock(Group, group_id), "Group", {"name": name})
+def group_rename(*, group_id: UUID, name: str, actor: User) -> Group:
+    """Rename a group.
+
+    Programs bind roles and add members by name, so the name decides who gets them. Raises
+    ApplianceError DENIED if the group has privileges that the actor lacks, CONFLICT if the name is
+    taken.
+    """
+    group = lock(Group, group_id)
+    require_authority(actor, group)
+    return save_changes(group, "Group", {"name": name})
 
 
 @write_transaction
@@ -44,6 +56,7 @@ def group_delete(*, group_id: UUID, actor: User) -> None:
     group = lock(Group, group_id)
     require_authority(actor, group)
     record_deleted(group)
+    DELETE_MEMBERS(group_id=group.pk)
     group.delete()
     require_administrator()
 
@@ -131,6 +144,6 @@ def visible_groups(viewer: User, ids: Sequence[UUID]) -> Sequence[Group]:
 
 MANAGE = "accounts.manage"
 GROUPS = register_kind("groups", visible_groups)
-RENAME = GROUPS.add(Action("rename", MANAGE))
+RENAME = GROUPS.add(Action("rename", MANAGE, authority_refusals))
 ADD_MEMBER = GROUPS.add(Action("add_member", MANAGE, authority_refusals))
 DELETE = GROUPS.add(Action("delete", MANAGE, deletion_refusals))

@@ -83,7 +83,7 @@ class LoginLimits:
             seconds = math.ceil(start_at - now)
             raise ApplianceError(
                 Code.TOO_MANY_ATTEMPTS,
-                f"Too many failed logins; try again in {seconds} s.",
+                f"Too many attempts; try again in {seconds} s.",
                 retry_after_seconds=seconds,
             )
         for counter, pace in zip(counters, paces.values(), strict=True):
@@ -92,11 +92,15 @@ class LoginLimits:
             counter.free_at = start_at + pace.delay_after(counter.attempts)
         return Attempt(network, account, counters, start_at, known)
 
-    def succeed(self, attempt: Attempt, now: float) -> None:
-        """Refund an attempt with the right password and remember the client."""
+    def refund(self, attempt: Attempt, now: float) -> None:
+        """Refund an attempt with the right password that lacked something else."""
         for counter in attempt.counters:
             counter.attempts -= 1
             counter.free_at = min(counter.free_at, now)
+
+    def succeed(self, attempt: Attempt, now: float) -> None:
+        """Refund a successful attempt and remember the client."""
+        self.refund(attempt, now)
         self._known_addresses.store((attempt.address, attempt.account), now)
 
     @staticmethod

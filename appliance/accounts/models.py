@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils import timezone
 
+from appliance.api.account_names import comparison_key
 from appliance.db.identifiers import uuid7
+from appliance.db.unique_with_nulls import unique_with_nulls
 
 
 class Role(models.TextChoices):
@@ -19,15 +21,43 @@ class Role(models.TextChoices):
     ADMINISTRATOR = "administrator"
 
 
+class Source(models.TextChoices):
+    """Directory or provider that checks a person's identity, in place of a local password."""
+
+    LDAP = "ldap", "the directory"
+    OIDC = "oidc", "the identity provider"
+
+
+class NameKeyField(models.CharField):  # type: ignore[type-arg]  # has none at run time
+    """Text by which the name of a new account is compared with others (api/account_names.py)."""
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        if add and isinstance(model_instance, User):
+            setattr(model_instance, self.attname, comparison_key(model_instance.username))
+        return super().pre_save(model_instance, add)
+
+
 class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name_key = NameKeyField(max_length=1000, unique=True, null=True, editable=False)
+    """Null for accounts of earlier versions whose name is the same as that of an older account."""
     must_change_password = models.BooleanField(default=False)
     password_expires_at = models.DateTimeField(null=True, blank=True)
     """End of a one-time password; null for a password that the user chose."""
 
+    source = models.CharField(max_length=10, choices=Source.choices, blank=True, default="")
+    """Directory that checks the password. Empty: the appliance checks it."""
+    second_factor_since = models.DateTimeField(null=True, blank=True)
+    """When the second factor was confirmed; null without one."""
+
     version = models.PositiveIntegerField(default=1)
 
     REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    @property
+    def is_service(self) -> bool:
+        """Return whether the account is of a program, which has tokens only."""
+        return not self.source and not self.has_usable_password()
 
 
 class Group(models.Model):
@@ -57,11 +87,7 @@ class GroupMember(models.Model):
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(
-                fields=["group", "user", "member_group"],
-                name="group_member_once",
-                nulls_distinct=False,
-            ),
+            unique_with_nulls(ids=["group", "user", "member_group"], name="group_member_once"),
             models.CheckConstraint(
                 condition=models.Q(user__isnull=False) ^ models.Q(member_group__isnull=False),
                 name="group_member_is_user_or_group",
@@ -154,10 +180,8 @@ class RoleBinding(models.Model):
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(
-                fields=["user", "group", *BINDING_PLACES, "role"],
-                name="role_binding_once",
-                nulls_distinct=False,
+            unique_with_nulls(
+                ids=["user", "group", *BINDING_PLACES], others=["role"], name="role_binding_once"
             ),
             models.CheckConstraint(
                 condition=models.Q(user__isnull=False) ^ models.Q(group__isnull=False),
@@ -187,6 +211,8 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     is_sign_in = models.BooleanField(default=False)
     """A sign-in with the password, or a command on the appliance's machine, has made it."""
+    signed_in_at = models.DateTimeField(null=True, blank=True)
+    """When its user has proved who they are; null for tokens of programs."""
     made_with = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="made_tokens"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -20,12 +21,21 @@ def enable_grant_cache(user: User) -> None:
     user.__dict__["_caches_grants"] = True
 
 
-def limit_to_token(user: User, scopes: Collection[str], *, is_limited: bool) -> None:
+def limit_to_token(
+    user: User, scopes: Collection[str], *, token_id: UUID, is_limited: bool
+) -> None:
     """Let `grants` leave out all but these privileges on this instance. Empty: no limit.
 
     The instance belongs to one token. Call it before the first `grants`.
     """
-    user.__dict__.update(_scopes=frozenset(scopes), _has_limited_token=is_limited)
+    limits = {"_token_id": token_id, "_scopes": frozenset(scopes)}
+    user.__dict__.update(limits, _has_limited_token=is_limited)
+
+
+def token_id_of(user: User) -> UUID | None:
+    """Return the id of the token that authenticated the user, if one did."""
+    found: UUID | None = user.__dict__.get("_token_id")
+    return found
 
 
 def has_limited_token(user: User) -> bool:
@@ -42,18 +52,38 @@ def grants(user: User) -> list[Grant]:
 
 
 def held(user: User) -> Held:
-    """Return what the user holds in both trees. Cached on the user of a request."""
+    """Return what the user holds in both trees. Cached on the user of a request.
+
+    Without a required second factor it is nothing (`second_factor_policy`).
+    """
     found: Held | None = user.__dict__.get("_held")
+    if user.__dict__.get("lacks_second_factor"):
+        return Held([], [])
     if found is None:
         found = held_by_user({user.pk})[user.pk]
-        if scopes := user.__dict__.get("_scopes"):
-            found = Held(
-                [Grant(g.privileges & scopes, g.project_id) for g in found.grants],
-                [InventoryGrant(g.privileges & scopes, g.place_id) for g in found.inventory],
-            )
+        found = limited_to(found, user.__dict__.get("_scopes", ()))
         if "_caches_grants" in user.__dict__:
             user.__dict__["_held"] = found
     return found
+
+
+def digest_of_privileges(user: User) -> str:
+    """Return a digest that changes with what the user may do anywhere."""
+    found = held(user)
+    lines = {f"{place} {name}" for names, place in found.grants for name in names}
+    lines |= {f"at {place} {name}" for names, place in found.inventory for name in names}
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def limited_to(found: Held, scopes: Collection[str]) -> Held:
+    """Return what a token with these scopes may use; all if there are none."""
+    if not scopes:
+        return found
+    permitted = frozenset(scopes)
+    return Held(
+        [Grant(g.privileges & permitted, g.project_id) for g in found.grants],
+        [InventoryGrant(g.privileges & permitted, g.place_id) for g in found.inventory],
+    )
 
 
 def inventory_places(user: User, privilege: str) -> frozenset[UUID]:
@@ -102,15 +132,6 @@ def privileges_of(user: User) -> Privileges:
 def privileges_by_user(user_ids: Collection[UUID]) -> dict[UUID, Privileges]:
     """Return the privileges of each user. The number of queries does not depend on the users."""
     return {user_id: combined(found) for user_id, found in grants_by_user(user_ids).items()}
-
-
-def within_scopes(privileges: Privileges, scopes: Collection[str]) -> Privileges:
-    """Return the privileges that a token with these scopes may use; all if there are none."""
-    if not scopes:
-        return privileges
-    everywhere, by_project = privileges
-    limited = {p: held & frozenset(scopes) for p, held in by_project.items()}
-    return everywhere & frozenset(scopes), limited
 
 
 def combined(found: Collection[Grant]) -> Privileges:

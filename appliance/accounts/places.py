@@ -20,6 +20,8 @@ class Place(NamedTuple):
     """Its project; None for an object of the appliance."""
     inventory: frozenset[UUID | None] = frozenset()
     """The object and those above it in the inventory, at which roles can be bound."""
+    department_id: UUID | None = None
+    """The department itself: its roles hold in all its projects."""
 
 
 PlaceOf = Callable[[User, UUID], Place]

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from appliance.accounts.models import Role
 
-VIEW = {"inventory.view", "pools.view", "allocations.view", "activity.view", "account.self"}
+VIEW = {
+    "inventory.view",
+    "pools.view",
+    "allocations.view",
+    "activity.view",
+    "alarms.view",
+    "account.self",
+}
 USE = VIEW | {"allocations.create", "allocations.use"}
-OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "fleet.enrol"}
+OPERATE = USE | {
+    "alarms.acknowledge",
+    "alarms.manage",
+    "allocations.manage",
+    "fleet.enrol",
+    "inventory.manage",
+    "pools.manage",
+}
 ADMINISTER = OPERATE | {
     "accounts.manage",
     "allocations.force",
@@ -15,9 +29,11 @@ ADMINISTER = OPERATE | {
     "fleet.rotate_keys",
     "fleet.use_ssh_agent",
     "members.manage",
+    "settings.manage",
 }
 APPLIANCE_ONLY = {
     "accounts.manage",
+    "alarms.manage",
     "allocations.force",
     "fleet.enrol",
     "fleet.forget_host_key",
@@ -25,9 +41,17 @@ APPLIANCE_ONLY = {
     "fleet.use_ssh_agent",
     "inventory.manage",
     "pools.manage",
+    "settings.manage",
 }
 """Privileges whose use affects all projects. A role binding in a project does not grant them."""
-INVENTORY = {"inventory.manage", "inventory.view", "pools.manage", "pools.view"}
+INVENTORY = {
+    "alarms.acknowledge",
+    "alarms.view",
+    "inventory.manage",
+    "inventory.view",
+    "pools.manage",
+    "pools.view",
+}
 """Privileges that a role binding in the inventory grants, at its object and below."""
 
 PRIVILEGES: dict[str, set[str]] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,13 +16,18 @@ from appliance.accounts import projects
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Department, Project, User
+from appliance.accounts.permissions import can_somewhere
 from appliance.accounts.places import Place, register_place
 from appliance.accounts.projects import visible_projects
-from appliance.api.fields import NameField
-from appliance.api.filters import reject_unknown_parameters
-from appliance.api.pagination import CursorPagination
+from appliance.api.errors import Code
+from appliance.api.fields import LabelsField, NameField
+from appliance.api.filters import parse_labels, parse_text
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
+
+LABELS_HELP = "Labels by key. They select projects in lists and in `busbar apply`."
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
@@ -38,13 +44,15 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
         fields = ("id", "name", "department", "labels", "version", "created_at")
 
 
-class ProjectRequestSerializer(RequestSerializer[dict[str, str]]):
+class ProjectRequestSerializer(RequestSerializer[dict[str, Any]]):
     name = NameField(max_length=100)
+    labels = LabelsField(required=False, help_text=LABELS_HELP)
     department = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
 
 
-class ProjectChangeSerializer(RequestSerializer[dict[str, str]]):
+class ProjectChangeSerializer(RequestSerializer[dict[str, Any]]):
     name = NameField(max_length=100, required=False)
+    labels = LabelsField(required=False, help_text=LABELS_HELP)
     department = serializers.CharField(
         max_length=100,
         required=False,
@@ -63,16 +71,28 @@ class DepartmentRequestSerializer(RequestSerializer[dict[str, str]]):
     name = NameField(max_length=100)
 
 
+PROJECTS = Listing(
+    ProjectSerializer,
+    {
+        "name": ("name", parse_text),
+        "department": ("department__name", parse_text),
+        "labels": ("labels", parse_labels),
+    },
+    CREATED | {"name": Order("name")},
+)
+DEPARTMENTS = Listing(
+    DepartmentSerializer, {"name": ("name", parse_text)}, CREATED | {"name": Order("name")}
+)
+
+
 class ProjectListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "accounts.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "projects"}
 
-    @extend_schema(responses=ProjectSerializer(many=True))
+    @extend_schema(parameters=PROJECTS.parameters, responses=ProjectSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the projects whose allocations the caller may view."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
-        found = page.paginate_queryset(visible_projects(request_user(request)), request)
-        return page.get_paginated_response(ProjectSerializer(found, many=True).data)
+        return PROJECTS.respond(request, visible_projects(request_user(request)))
 
     @extend_schema(request=ProjectRequestSerializer, responses={201: ProjectSerializer})
     def post(self, request: Request) -> Response:
@@ -89,6 +109,10 @@ class ProjectView(ApplianceView):
         "PATCH": projects.MOVE.privilege,
         "DELETE": projects.DELETE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
+    }
 
     @extend_schema(responses=detail_of(ProjectSerializer))
     def get(self, request: Request, project_id: UUID) -> Response:
@@ -100,7 +124,7 @@ class ProjectView(ApplianceView):
 
     @extend_schema(request=ProjectChangeSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, project_id: UUID) -> Response:
-        """Rename a project, or move it to another department."""
+        """Change the name, department or labels of a project."""
         check_version(get_object_or_404(Project, pk=project_id), request)
         form = ProjectChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
@@ -123,14 +147,12 @@ class ProjectView(ApplianceView):
 
 class DepartmentListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "accounts.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "departments"}
 
-    @extend_schema(responses=DepartmentSerializer(many=True))
+    @extend_schema(parameters=DEPARTMENTS.parameters, responses=DepartmentSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List departments."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
-        found = page.paginate_queryset(Department.objects.all(), request)
-        return page.get_paginated_response(DepartmentSerializer(found, many=True).data)
+        return DEPARTMENTS.respond(request, Department.objects.all())
 
     @extend_schema(request=DepartmentRequestSerializer, responses={201: DepartmentSerializer})
     def post(self, request: Request) -> Response:
@@ -147,6 +169,10 @@ class DepartmentView(ApplianceView):
         "PATCH": projects.RENAME_DEPARTMENT.privilege,
         "DELETE": projects.DELETE_DEPARTMENT.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
+    }
 
     @extend_schema(responses=detail_of(DepartmentSerializer))
     def get(self, request: Request, department_id: UUID) -> Response:
@@ -162,7 +188,9 @@ class DepartmentView(ApplianceView):
         check_version(get_object_or_404(Department, pk=department_id), request)
         form = DepartmentRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        row = projects.department_rename(department_id=department_id, **form.validated_data)
+        row = projects.department_rename(
+            department_id=department_id, actor=request_user(request), **form.validated_data
+        )
         return Response(DepartmentSerializer(row).data)
 
     @extend_schema(responses={204: None})
@@ -180,4 +208,13 @@ def place_of_project(viewer: User, project_id: UUID) -> Place:
     return Place(get_object_or_404(visible_projects(viewer), pk=project_id).pk)
 
 
+def place_of_department(viewer: User, department_id: UUID) -> Place:
+    """Return the place of a department, which everybody may view who may view pools."""
+    if not can_somewhere(viewer, "pools.view"):
+        raise Http404
+    row = get_object_or_404(Department, pk=department_id)
+    return Place(department_id=row.pk)
+
+
 register_place("projects", place_of_project)
+register_place("departments", place_of_department)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from appliance.accounts.actions import (
     Action,
     Refusals,
-    by_row,
     raise_refusal,
     register_kind,
 )
@@ -40,9 +39,16 @@ def department_create(*, name: str) -> Department:
 
 
 @write_transaction
-def department_rename(*, department_id: UUID, name: str) -> Department:
-    """Rename a department. Raises ApplianceError CONFLICT if the name is taken."""
-    return save_changes(lock(Department, department_id), "Department", {"name": name})
+def department_rename(*, department_id: UUID, name: str, actor: User) -> Department:
+    """Rename a department.
+
+    Programs bind roles by its name. Raises ApplianceError DENIED if its role bindings grant
+    privileges that the actor lacks, CONFLICT if the name is taken.
+    """
+    row = lock(Department, department_id)
+    for refusal in department_rename_refusals(actor, [row]):
+        raise_refusal(refusal)
+    return save_changes(row, "Department", {"name": name})
 
 
 @write_transaction
@@ -78,24 +84,34 @@ def department_refusals(rows: Sequence[Department]) -> list[ApplianceError | Non
 
 
 @write_transaction
-def project_create(*, name: str, department: str) -> Project:
+def project_create(
+    *, name: str, department: str, labels: Mapping[str, str] | None = None
+) -> Project:
     """Create a project. Raises ApplianceError CONFLICT if the name is taken."""
-    return create_named(Project, noun="Project", name=name, department=find_department(department))
+    columns = {"department": find_department(department), "labels": labels or {}}
+    return create_named(Project, noun="Project", name=name, **columns)
 
 
 @write_transaction
 def project_update(
-    *, project_id: UUID, actor: User, name: str | None = None, department: str | None = None
+    *,
+    project_id: UUID,
+    actor: User,
+    name: str | None = None,
+    department: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Project:
-    """Rename a project or move it to another department; None leaves a value unchanged.
+    """Change the name, department or labels of a project; None leaves a value unchanged.
 
     Raises ApplianceError CONFLICT for the default project or a name that is taken, DENIED if role
-    bindings in the old or new department grant privileges that the actor lacks in the project.
+    bindings in the project (another name) or in the old or new department (another department)
+    grant privileges that the actor lacks in the project.
     """
     row = lock(Project, project_id)
-    columns: dict[str, object] = {}
+    columns: dict[str, object] = {} if labels is None else {"labels": labels}
     if name is not None and name != row.name:
-        raise_refusal(default_project_refusal(row, "renamed"))
+        for refusal in project_rename_refusals(actor, [row]):
+            raise_refusal(refusal)
         columns["name"] = name
     if department is not None:
         columns["department"] = to = find_department(department)
@@ -148,6 +164,19 @@ def project_deletion_refusals(user: User, rows: Sequence[Project]) -> Refusals:
     ]
 
 
+def project_rename_refusals(user: User, rows: Sequence[Project]) -> Refusals:
+    """Return the errors of another name: programs bind roles and set quotas by it."""
+    members = bound_refusals(user, [(row.pk, [row.pk]) for row in rows])
+    return [
+        default_project_refusal(row, "renamed") or with_members
+        for row, with_members in zip(rows, members, strict=True)
+    ]
+
+
+def department_rename_refusals(user: User, rows: Sequence[Department]) -> Refusals:
+    return bound_refusals(user, [(None, [row.pk]) for row in rows])
+
+
 def project_move_refusals(user: User, rows: Sequence[Project]) -> Refusals:
     """Return the errors of a move out of the department. The new department may refuse as well."""
     left = [(row.pk, [row.department_id] if row.department_id else []) for row in rows]
@@ -163,10 +192,8 @@ def department_deletion_refusals(user: User, rows: Sequence[Department]) -> Refu
 MANAGE = "accounts.manage"
 PROJECTS = register_kind("projects", lambda user, ids: visible_projects(user).filter(pk__in=ids))
 MOVE = PROJECTS.add(Action("move", MANAGE, project_move_refusals))
-PROJECTS.add(
-    Action("rename", MANAGE, by_row(lambda _, row: default_project_refusal(row, "renamed"))),
-)
+PROJECTS.add(Action("rename", MANAGE, project_rename_refusals))
 DELETE = PROJECTS.add(Action("delete", MANAGE, project_deletion_refusals))
 DEPARTMENTS = register_kind("departments", visible_departments)
-RENAME_DEPARTMENT = DEPARTMENTS.add(Action("rename", MANAGE))
+RENAME_DEPARTMENT = DEPARTMENTS.add(Action("rename", MANAGE, department_rename_refusals))
 DELETE_DEPARTMENT = DEPARTMENTS.add(Action("delete", MANAGE, department_deletion_refusals))

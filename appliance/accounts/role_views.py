@@ -13,25 +13,23 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import roles
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding, User
-from appliance.accounts.permissions import can, projects_with
+from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding
 from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
-from appliance.api.errors import ApplianceError
+from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import NameField
 from appliance.api.filters import (
     Filter,
-    apply_filters,
-    filter_parameters,
     parse_text,
-    reject_unknown_parameters,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.db.change_log import NO_ID
 
 
@@ -93,17 +91,26 @@ def built_in_roles() -> list[dict[str, Any]]:
     ]
 
 
+ROLES = Listing(RoleSerializer)
+
+
 class RoleListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "accounts.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "roles"}
 
-    @extend_schema(responses=RoleSerializer(many=True))
+    @extend_schema(parameters=ROLES.parameters, responses=RoleSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List roles: on the first page the built-in ones, then those that were added."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
-        found = [describe(r) for r in page.paginate_queryset(CustomRole.objects.all(), request)]
-        first = "cursor" not in request.query_params
-        return page.get_paginated_response((built_in_roles() if first else []) + found)
+        first, rows = "cursor" not in request.query_params, CustomRole.objects.all()
+        ROLES.reject_unknown_parameters(request)
+        page = ROLES.page(request)
+        return ROLES.respond_with(
+            request,
+            page,
+            page.paginate_queryset(rows, request),
+            lambda: rows.count() + len(PRIVILEGES),
+            lambda found: (built_in_roles() if first else []) + [describe(r) for r in found],
+        )
 
     @extend_schema(request=RoleRequestSerializer, responses={201: RoleSerializer})
     def post(self, request: Request) -> Response:
@@ -117,15 +124,20 @@ class RoleListView(ApplianceView):
 class RoleView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "account.self",
-        "PATCH": "accounts.manage",
-        "DELETE": "accounts.manage",
+        "PATCH": roles.UPDATE.privilege,
+        "DELETE": roles.DELETE.privilege,
+    }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
     }
 
-    @extend_schema(responses=RoleSerializer)
+    @extend_schema(responses=detail_of(RoleSerializer))
     def get(self, request: Request, role_id: UUID) -> Response:
         """Return one of the roles that were added."""
         role = get_object_or_404(CustomRole, pk=role_id)
-        return Response(describe(role), headers={"ETag": f'"{role.version}"'})
+        content = describe(role) | {"actions": roles.ROLES.actions_of(request_user(request), role)}
+        return Response(content, headers={"ETag": f'"{role.version}"'})
 
     @extend_schema(request=RoleChangeSerializer, responses=RoleSerializer)
     def patch(self, request: Request, role_id: UUID) -> Response:
@@ -142,7 +154,7 @@ class RoleView(ApplianceView):
     def delete(self, request: Request, role_id: UUID) -> Response:
         """Delete a role. Fails with `in_use` and its bindings while it is bound."""
         check_version(get_object_or_404(CustomRole, pk=role_id), request)
-        roles.role_delete(role_id=role_id)
+        roles.role_delete(role_id=role_id, actor=request_user(request))
         return Response(status=204)
 
 
@@ -241,6 +253,9 @@ class RoleBindingRequestSerializer(RequestSerializer[dict[str, Any]]):
         return data
 
 
+BINDINGS = Listing(RoleBindingSerializer, BINDING_FILTERS, CREATED | {"role": Order("role")})
+
+
 def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
     """Load the rows whose names the serializer shows with the bindings."""
     return rows.select_related(
@@ -248,27 +263,14 @@ def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
     )
 
 
-def visible_bindings(user: User) -> QuerySet[RoleBinding]:
-    """Return the bindings in the projects whose members the user manages, or all."""
-    rows = with_names(RoleBinding.objects.all())
-    if can(user, "accounts.manage", None):
-        return rows
-    projects = projects_with(user, "members.manage")
-    return rows if projects is None else rows.filter(project_id__in=projects)
-
-
 class RoleBindingListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "POST": "members.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "role-bindings"}
 
-    @extend_schema(
-        parameters=filter_parameters(BINDING_FILTERS), responses=RoleBindingSerializer(many=True)
-    )
+    @extend_schema(parameters=BINDINGS.parameters, responses=RoleBindingSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List role bindings: those of projects whose members the caller manages, or all."""
-        rows = apply_filters(request, visible_bindings(request_user(request)), BINDING_FILTERS)
-        page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(RoleBindingSerializer, r) for r in found])
+        return BINDINGS.respond(request, with_names(roles.visible_bindings(request_user(request))))
 
     @extend_schema(request=RoleBindingRequestSerializer, responses={201: RoleBindingSerializer})
     def post(self, request: Request) -> Response:
@@ -283,18 +285,23 @@ class RoleBindingListView(ApplianceView):
 
 
 class RoleBindingView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "DELETE": "members.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "members.manage",
+        "DELETE": roles.UNBIND.privilege,
+    }
 
-    @extend_schema(responses=RoleBindingSerializer)
+    @extend_schema(responses=detail_of(RoleBindingSerializer))
     def get(self, request: Request, binding_id: UUID) -> Response:
         """Return one role binding."""
-        binding = get_object_or_404(visible_bindings(request_user(request)), pk=binding_id)
-        return Response(serialize(RoleBindingSerializer, binding))
+        user = request_user(request)
+        binding = get_object_or_404(with_names(roles.visible_bindings(user)), pk=binding_id)
+        allowed = roles.BINDINGS.actions_of(user, binding)
+        return Response(serialize(RoleBindingSerializer, binding) | {"actions": allowed})
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, binding_id: UUID) -> Response:
         """End a role binding. The last administrator of the appliance stays."""
         user = request_user(request)
-        binding = get_object_or_404(visible_bindings(user), pk=binding_id)
+        binding = get_object_or_404(roles.visible_bindings(user), pk=binding_id)
         roles.unbind(binding_id=binding.pk, actor=user)
         return Response(status=204)

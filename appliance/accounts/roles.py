@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
+from appliance.accounts.actions import Action, Refusals, raise_refusal, register_kind
+from appliance.accounts.administrators import Administrators
 from appliance.accounts.bindings import Grant, future_grant, privileges_of_roles, row_of
-from appliance.accounts.delegation import require_administrator, require_covered
+from appliance.accounts.delegation import (
+    covered_refusals,
+    require_administrator,
+    require_covered,
+)
 from appliance.accounts.models import (
     CustomRole,
     Department,
@@ -25,7 +31,7 @@ from appliance.accounts.named_rows import (
     save_changes,
     taken,
 )
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, can_somewhere, projects_with
 from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.api.errors import ApplianceError, Code
@@ -54,28 +60,46 @@ def role_update(*, role_id: UUID, privileges: Collection[str], actor: User) -> C
     administrator would be left.
     """
     role = lock(CustomRole, role_id)
-    require_covered(actor, [Grant(frozenset(privileges).union(role.privileges), None)])
+    for refusal in role_update_refusals(actor, [role]):
+        raise_refusal(refusal)
+    require_covered(actor, [Grant(frozenset(privileges), None)])
     save_changes(role, "Role", {"privileges": sorted(set(privileges))})
     require_administrator()
     return role
 
 
 @write_transaction
-def role_delete(*, role_id: UUID) -> None:
+def role_delete(*, role_id: UUID, actor: User) -> None:
     """Delete a role. Raises ApplianceError IN_USE with the bindings that use it."""
     role = lock(CustomRole, role_id)
-    bindings = RoleBinding.objects.filter(role=role.name).select_related("user", "group")
-    blockers = [
-        {"kind": "role_binding", "id": str(b.pk), "name": str(b.user or b.group)} for b in bindings
-    ]
-    if blockers:
-        raise ApplianceError(
-            Code.IN_USE,
-            f"Role {role.name} is bound. Delete its role bindings first.",
-            blockers=blockers,
-        )
+    for refusal in role_deletion_refusals(actor, [role]):
+        raise_refusal(refusal)
     record_deleted(role)
     role.delete()
+
+
+def role_update_refusals(actor: User, rows: Sequence[CustomRole]) -> Refusals:
+    """Return the errors of other privileges. The new privileges may be refused as well."""
+    return covered_refusals(actor, [[Grant(frozenset(row.privileges), None)] for row in rows])
+
+
+def role_deletion_refusals(actor: User, rows: Sequence[CustomRole]) -> Refusals:
+    """Return the error IN_USE, with the bindings, for each role that is bound."""
+    bindings = RoleBinding.objects.filter(role__in=[row.name for row in rows])
+    blockers: dict[str, list[dict[str, str]]] = {}
+    for b in bindings.select_related("user", "group"):
+        blocker = {"kind": "role_binding", "id": str(b.pk), "name": str(b.user or b.group)}
+        blockers.setdefault(b.role, []).append(blocker)
+    return [
+        ApplianceError(
+            Code.IN_USE,
+            f"Role {row.name} is bound. Delete its role bindings first.",
+            blockers=blockers[row.name],
+        )
+        if row.name in blockers
+        else None
+        for row in rows
+    ]
 
 
 @write_transaction
@@ -100,7 +124,8 @@ def bind(
         group=find_named(Group, noun="Group", name=group) if group else None,
         **{column: find_place(column, name) for column, name in place.items() if name},
     )
-    require_authority_over_binding(actor, binding)
+    for refusal in binding_refusals(actor, [binding]):
+        raise_refusal(refusal)
     row = row_of(binding)._asdict()
     existing = RoleBinding.objects.filter(
         **{name if value else f"{name}__isnull": value or True for name, value in row.items()}
@@ -128,10 +153,10 @@ def unbind(*, binding_id: UUID, actor: User) -> None:
     privilege of the role, CONFLICT for the last administrator.
     """
     binding = RoleBinding.objects.get(pk=binding_id)
-    require_authority_over_binding(actor, binding)
+    for refusal in unbinding_refusals(actor, [binding]):
+        raise_refusal(refusal)
     record_deleted(binding)
     binding.delete()
-    require_administrator()
 
 
 def require_place(actor: User, project: str) -> None:
@@ -140,12 +165,12 @@ def require_place(actor: User, project: str) -> None:
     A project that the actor does not see is not found, whether it exists or not; names of users,
     groups and roles are looked up only afterwards.
     """
-    if can(actor, "accounts.manage", None):
+    if can(actor, MANAGE, None):
         return
     place = find_named(Project, noun="Project", name=project) if project else None
     if place is not None and not can(actor, "allocations.view", place.pk):
         raise not_found("Project", project)
-    if place is None or not can(actor, "members.manage", place.pk):
+    if place is None or not can(actor, MANAGE_MEMBERS, place.pk):
         raise no_members_there()
 
 
@@ -165,11 +190,53 @@ def existing_role(name: str) -> str:
     return name
 
 
-def require_authority_over_binding(actor: User, binding: RoleBinding) -> None:
-    """Raise ApplianceError DENIED if the actor may not make or end the binding."""
-    if not can(actor, "accounts.manage", None) and not (
-        binding.project_id and can(actor, "members.manage", binding.project_id)
-    ):
-        raise no_members_there()
-    privileges = privileges_of_roles({binding.role})[binding.role]
-    require_covered(actor, [future_grant(row_of(binding), privileges)])
+def place_refusal(actor: User, binding: RoleBinding) -> ApplianceError | None:
+    if can(actor, MANAGE, None):
+        return None
+    if binding.project_id and can(actor, MANAGE_MEMBERS, binding.project_id):
+        return None
+    return no_members_there()
+
+
+def binding_refusals(actor: User, bindings: Sequence[RoleBinding]) -> Refusals:
+    """Return the error DENIED for each binding that the actor may not make or end."""
+    privileges = privileges_of_roles({binding.role for binding in bindings})
+    rows = [row_of(binding) for binding in bindings]
+    covered = covered_refusals(actor, [[future_grant(row, privileges[row.role])] for row in rows])
+    return [
+        place_refusal(actor, binding) or lacking
+        for binding, lacking in zip(bindings, covered, strict=True)
+    ]
+
+
+def unbinding_refusals(actor: User, bindings: Sequence[RoleBinding]) -> Refusals:
+    refusals = binding_refusals(actor, bindings)
+    if all(refusals):
+        return refusals
+    administrators = Administrators()
+    return [
+        refusal or administrators.refusal(without_binding=binding.pk)
+        for binding, refusal in zip(bindings, refusals, strict=True)
+    ]
+
+
+def visible_bindings(user: User) -> QuerySet[RoleBinding]:
+    """Return the bindings in the projects whose members the user manages, or all."""
+    if can(user, MANAGE, None):
+        return RoleBinding.objects.all()
+    projects = projects_with(user, MANAGE_MEMBERS)
+    rows = RoleBinding.objects.all()
+    return rows if projects is None else rows.filter(project_id__in=projects)
+
+
+def viewed_bindings(user: User, ids: Sequence[UUID]) -> Sequence[RoleBinding]:
+    rows = visible_bindings(user).filter(pk__in=ids)
+    return list(rows) if can_somewhere(user, MANAGE_MEMBERS) else []
+
+
+MANAGE, MANAGE_MEMBERS = "accounts.manage", "members.manage"
+ROLES = register_kind("roles", lambda _, ids: CustomRole.objects.filter(pk__in=ids))
+UPDATE = ROLES.add(Action("update", MANAGE, role_update_refusals))
+DELETE = ROLES.add(Action("delete", MANAGE, role_deletion_refusals))
+BINDINGS = register_kind("role-bindings", viewed_bindings)
+UNBIND = BINDINGS.add(Action("delete", MANAGE_MEMBERS, unbinding_refusals))

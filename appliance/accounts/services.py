@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -25,6 +25,9 @@ FIRST_ADMINISTRATOR = "admin"
 
 # Compared when the username is unknown, so that both cases take equally long.
 _UNKNOWN_USER_PASSWORD = make_password("unknown")
+
+PasswordObserver = Callable[[User], None]
+_password_observers: list[PasswordObserver] = []
 
 
 def initial_password_file() -> Path:
@@ -58,10 +61,13 @@ def one_time_password_end() -> datetime:
 def set_one_time_password(*, user: User) -> str:
     """Set a random password that must be changed at first use and expires after 24 hours.
 
-    Also writes it to `initial_password_file()` with mode 0600. Hashing blocks for about 0.1 s.
+    That of the first administrator is also written to `initial_password_file()` with mode 0600.
+    Hashing blocks for about 0.1 s.
     """
     password, encoded = new_one_time_password()
     store_password(user=user, encoded=encoded, expires_at=one_time_password_end())
+    if user.username != FIRST_ADMINISTRATOR:
+        return password
     path = initial_password_file()
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
@@ -77,8 +83,18 @@ def password_change(*, user: User, new_password: str) -> None:
     """
     validate_password(new_password, user)
     store_password(user=user, encoded=make_password(new_password), expires_at=None)
+    forget_initial_password(user)
+
+
+def forget_initial_password(user: User) -> None:
+    """Delete the file of the first administrator's password if it was that user's."""
     if user.username == FIRST_ADMINISTRATOR:
         initial_password_file().unlink(missing_ok=True)
+
+
+def observe_passwords(tell: PasswordObserver) -> None:
+    """Have `tell` called with each user whose password is stored, in the same transaction."""
+    _password_observers.append(tell)
 
 
 @write_transaction
@@ -94,6 +110,8 @@ def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> 
     user.save(update_fields=["password", "must_change_password", "password_expires_at"])
     changed = {"password": "changed", "must_change_password": user.must_change_password}
     record(user, "password_changed", {}, changed)
+    for tell in _password_observers:
+        tell(user)
     ApiToken.objects.filter(user=user).delete()
 
 
@@ -115,8 +133,9 @@ def login(*, username: str, password: str) -> User:
     )
     if not correct or user is None or expired:
         hint = (
-            " The one-time password expired after 24 hours;"
-            " create a new one with `manage.py reset_admin_password`."
+            " The one-time password expired after 24 hours. An administrator makes a new one:"
+            f" `busbar user reset-password {username}`, or `./busbar-admin reset-password"
+            f" {username}` on the appliance's machine."
             if expired and correct
             else ""
         )
@@ -134,11 +153,13 @@ def token_create(
     scopes: Sequence[str] = (),
     networks: Sequence[str] = (),
     is_sign_in: bool = False,
+    signed_in_at: datetime | None = None,
     made_with: ApiToken | None = None,
 ) -> tuple[ApiToken, str]:
     """Create an API token. Returns the row and the token's text, which is not stored.
 
-    Without lifetime and end it is valid until it is revoked.
+    Without lifetime and end it is valid until it is revoked. A sign-in was just now, unless
+    `signed_in_at` says when.
 
     The token is invalid from the start if the password of `user` is no longer the stored one.
     """
@@ -151,6 +172,7 @@ def token_create(
         scopes=list(scopes),
         networks=list(networks),
         is_sign_in=is_sign_in,
+        signed_in_at=(signed_in_at or timezone.now()) if is_sign_in else None,
         made_with=made_with,
         expires_at=timezone.now() + lifetime if lifetime else expires_at,
     )

@@ -14,23 +14,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import tokens
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import ApiToken
 from appliance.accounts.token_limits import SCOPE_NAMES
 from appliance.accounts.token_networks import normalized
 from appliance.accounts.tokens import visible_tokens
+from appliance.api.errors import Code
 from appliance.api.fields import NameField
-from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
-from appliance.api.pagination import CursorPagination
+from appliance.api.filters import parse_id, parse_text, parse_time
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 
-TOKEN_FILTERS: dict[str, tuple[str, Filter]] = {
-    "user": ("user__username", parse_text),
-    "name": ("name", parse_text),
-}
 MAX_LIFETIME_SECONDS = 366 * 86400
 MAX_NETWORKS = 100
 
@@ -131,22 +130,34 @@ class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
 
 
 def tokens_of(request: Request) -> QuerySet[ApiToken]:
-    return visible_tokens(request_user(request), token_of(request))
+    return visible_tokens(request_user(request))
+
+
+TOKENS = Listing(
+    ApiTokenSerializer,
+    {
+        "user": ("user__username", parse_text),
+        "name": ("name", parse_text),
+        "made_with_id": ("made_with_id", parse_id),
+        "expires_since": ("expires_at__gte", parse_time),
+        "expires_until": ("expires_at__lt", parse_time),
+    },
+    CREATED | {"name": Order("name")},
+)
 
 
 class ApiTokenListView(ApplianceView):
     returns_secret: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "account.self"}
+    created: ClassVar[dict[str, str]] = {"POST": "tokens"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.PASSWORD_CHANGE_REQUIRED,),
+    }
 
-    @extend_schema(
-        parameters=filter_parameters(TOKEN_FILTERS), responses=ApiTokenSerializer(many=True)
-    )
+    @extend_schema(parameters=TOKENS.parameters, responses=ApiTokenSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the caller's tokens, with those of logins; for administrators those of all users."""
-        rows = apply_filters(request, tokens_of(request), TOKEN_FILTERS)
-        page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(ApiTokenSerializer, row) for row in found])
+        return TOKENS.respond(request, tokens_of(request))
 
     @extend_schema(request=ApiTokenRequestSerializer, responses={201: NewApiTokenSerializer})
     def post(self, request: Request) -> Response:
@@ -172,17 +183,21 @@ class ApiTokenListView(ApplianceView):
 
 
 class ApiTokenView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "DELETE": "account.self"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "account.self",
+        "DELETE": tokens.REVOKE.privilege,
+    }
 
-    @extend_schema(responses=ApiTokenSerializer)
+    @extend_schema(responses=detail_of(ApiTokenSerializer))
     def get(self, request: Request, token_id: UUID) -> Response:
         """Return one token, without its secret."""
         token = get_object_or_404(tokens_of(request), pk=token_id)
-        return Response(serialize(ApiTokenSerializer, token))
+        allowed = tokens.TOKENS.actions_of(request_user(request), token)
+        return Response(serialize(ApiTokenSerializer, token) | {"actions": allowed})
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: UUID) -> Response:
         """Revoke a token. Its requests fail and its sockets close at once."""
         token = get_object_or_404(tokens_of(request), pk=token_id)
-        tokens.revoke(token_id=token.pk, actor=request_user(request), made_with=token_of(request))
+        tokens.revoke(token_id=token.pk, actor=request_user(request))
         return Response(status=204)

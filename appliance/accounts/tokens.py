@@ -9,11 +9,13 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from appliance.accounts.authorization import denied
-from appliance.accounts.delegation import require_authority_over
+from appliance.accounts.actions import Action, Refusals, raise_refusal, register_kind
+from appliance.accounts.authorization import SELF, denied
+from appliance.accounts.delegation import authority_refusals, require_authority_over
 from appliance.accounts.models import ApiToken, User
 from appliance.accounts.named_rows import find_named
-from appliance.accounts.permissions import can, has_scope
+from appliance.accounts.permissions import can, has_scope, token_id_of
+from appliance.accounts.second_factor_policy import require_second_factor
 from appliance.accounts.services import token_create, token_revoke
 from appliance.accounts.token_limits import limits_of
 from appliance.api.errors import ApplianceError, Code
@@ -23,17 +25,18 @@ MAX_TOKENS = 100
 """Of a user, without those of sign-ins."""
 
 
-def visible_tokens(user: User, made_with: ApiToken | None) -> QuerySet[ApiToken]:
+def visible_tokens(user: User) -> QuerySet[ApiToken]:
     """Return the tokens of the user or, with accounts.manage, of all users.
 
-    `made_with` authenticated the request. Without the scope account.self it sees itself only.
+    A token without the scope account.self sees itself only.
     """
     rows = ApiToken.objects.select_related("user")
     if can(user, "accounts.manage", None):
         return rows
-    if has_scope(user, "account.self") or made_with is None:
+    token_id = token_id_of(user)
+    if has_scope(user, SELF) or token_id is None:
         return rows.filter(user=user)
-    return rows.filter(pk=made_with.pk)
+    return rows.filter(pk=token_id)
 
 
 @write_transaction
@@ -58,21 +61,22 @@ def create_for(
         raise ApplianceError(
             Code.PASSWORD_CHANGE_REQUIRED, "Change the one-time password first with `busbar login`."
         )
+    require_second_factor(actor)
     limits = limits_of(scopes=scopes, networks=networks, lifetime=lifetime, made_with=made_with)
     owner = User.objects.get(pk=actor.pk)
     if username and username != actor.username:
         if not can(actor, "accounts.manage", None):
             raise denied("accounts.manage")
         owner = find_named(User, noun="User", column="username", name=username)
-        if owner.has_usable_password():
+        if not owner.is_service:
             raise ApplianceError(
                 Code.DENIED,
                 f"{username} is a person, who creates tokens with the own password. Tokens of "
                 "others are for service accounts.",
             )
         require_authority_over(actor, owner)
-    elif not has_scope(actor, "account.self"):
-        raise denied("account.self")
+    elif not has_scope(actor, SELF):
+        raise denied(SELF)
     require_few_tokens(owner)
     parent = made_with if made_with is not None and not made_with.is_sign_in else None
     return token_create(user=owner, name=name, made_with=parent, **limits._asdict())
@@ -90,15 +94,33 @@ def require_few_tokens(owner: User) -> None:
 
 
 @write_transaction
-def revoke(*, token_id: UUID, actor: User, made_with: ApiToken | None) -> None:
+def revoke(*, token_id: UUID, actor: User) -> None:
     """Revoke a token of the actor or, with accounts.manage, of another user.
 
     Raises ApplianceError DENIED if the other user has privileges that the actor lacks. Without
     the scope account.self, other tokens of the actor count as those of another user.
     """
     token = ApiToken.objects.select_related("user").get(pk=token_id)
-    is_itself = made_with is not None and token.pk == made_with.pk
-    is_own = token.user_id == actor.pk and has_scope(actor, "account.self")
-    if not is_itself and not is_own:
-        require_authority_over(actor, token.user)
+    for refusal in revocation_refusals(actor, [token]):
+        raise_refusal(refusal)
     token_revoke(token_id=token.pk)
+
+
+def revocation_refusals(actor: User, tokens: Sequence[ApiToken]) -> Refusals:
+    others = [token for token in tokens if not is_own(actor, token)]
+    if not others:
+        return [None] * len(tokens)
+    refusals = authority_refusals(actor, [token.user for token in others])
+    found = dict(zip((token.pk for token in others), refusals, strict=True))
+    return [found.get(token.pk) for token in tokens]
+
+
+def is_own(actor: User, token: ApiToken) -> bool:
+    """Return whether the token authenticated the actor, or is one that the actor may manage."""
+    if token.pk == token_id_of(actor):
+        return True
+    return token.user_id == actor.pk and has_scope(actor, SELF)
+
+
+TOKENS = register_kind("tokens", lambda user, ids: visible_tokens(user).filter(pk__in=ids))
+REVOKE = TOKENS.add(Action("revoke", SELF, revocation_refusals))

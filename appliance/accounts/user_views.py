@@ -14,25 +14,19 @@ from rest_framework.response import Response
 from appliance.accounts import users
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import User
+from appliance.accounts.models import Source, User
+from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_boolean,
     parse_text,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
-
-USER_FILTERS: dict[str, tuple[str, Filter]] = {
-    "username": ("username", parse_text),
-    "is_active": ("is_active", parse_boolean),
-}
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 
 
 class UserSerializer(RowSerializer[User]):
@@ -42,8 +36,17 @@ class UserSerializer(RowSerializer[User]):
     name = serializers.CharField(source="username", read_only=True, help_text="The same name.")
     created_at = serializers.DateTimeField(source="date_joined", read_only=True)
 
-    is_service = serializers.SerializerMethodField(
-        help_text="The account is of a program: it has no password, only tokens."
+    is_service = serializers.BooleanField(
+        read_only=True, help_text="The account is of a program: it has no password, only tokens."
+    )
+    source = serializers.ChoiceField(  # type: ignore[assignment]  # hides a column of the field
+        choices=Source.choices,
+        allow_blank=True,
+        read_only=True,
+        help_text="Where the password is checked: empty for a local account.",
+    )
+    second_factor_since = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="Null without a second factor."
     )
 
     class Meta:
@@ -56,12 +59,11 @@ class UserSerializer(RowSerializer[User]):
             "is_active",
             "is_service",
             "must_change_password",
+            "source",
+            "second_factor_since",
             "version",
             "created_at",
         )
-
-    def get_is_service(self, user: User) -> bool:
-        return not user.has_usable_password()
 
 
 class OneTimePasswordSerializer(serializers.Serializer[dict[str, str]]):
@@ -104,17 +106,26 @@ class UserRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
+USERS = Listing(
+    UserSerializer,
+    {
+        "username": ("username", parse_text),
+        "email": ("email", parse_text),
+        "is_active": ("is_active", parse_boolean),
+    },
+    CREATED | {"username": Order("username"), "email": Order("email")},
+)
+
+
 class UserListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "users"}
     dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
 
-    @extend_schema(parameters=filter_parameters(USER_FILTERS), responses=UserSerializer(many=True))
+    @extend_schema(parameters=USERS.parameters, responses=UserSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List users."""
-        page = CursorPagination()
-        rows = apply_filters(request, User.objects.all(), USER_FILTERS)
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(UserSerializer, row) for row in found])
+        return USERS.respond(request, User.objects.all())
 
     @extend_schema(request=UserRequestSerializer, responses={201: NewUserSerializer})
     def post(self, request: Request) -> Response:
@@ -132,6 +143,10 @@ class UserView(ApplianceView):
         "GET": "accounts.manage",
         "PATCH": users.UPDATE.privilege,
         "DELETE": users.DELETE.privilege,
+    }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
     }
 
     @extend_schema(responses=detail_of(UserSerializer))

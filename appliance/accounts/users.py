@@ -21,7 +21,7 @@ from appliance.accounts.delegation import (
     require_authority_over,
 )
 from appliance.accounts.dependents import delete_with_dependents, dependent_refusals
-from appliance.accounts.models import User
+from appliance.accounts.models import Source, User
 from appliance.accounts.named_rows import lock, save_changes, taken
 from appliance.accounts.permissions import can, has_limited_token
 from appliance.accounts.services import (
@@ -29,7 +29,9 @@ from appliance.accounts.services import (
     one_time_password_end,
     store_password,
 )
+from appliance.api.account_names import comparison_key, is_in_usual_form, is_visible
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.refusals import is_reserved
 from appliance.audit.records import record_created
 from appliance.db.writer import write_transaction
 
@@ -37,13 +39,38 @@ from appliance.db.writer import write_transaction
 def user_create(*, username: str, email: str, is_service: bool) -> tuple[User, str | None]:
     """Create a user without roles. Returns the user and a one-time password, None for a service.
 
-    Hashing blocks for about 0.1 s, outside the transaction. Raises ApplianceError CONFLICT if
-    the name is taken.
+    Hashing blocks for about 0.1 s, outside the transaction. Raises ApplianceError INVALID for a
+    name that could be taken for another one in the audit, CONFLICT if the name is taken, also by
+    one that differs by case or invisible joiners only.
     """
+    require_distinct_name(username)
     if is_service:
         return insert_user(username=username, email=email, encoded=make_password(None)), None
     password, encoded = new_one_time_password()
     return insert_user(username=username, email=email, encoded=encoded), password
+
+
+def require_distinct_name(username: str) -> None:
+    """Raise ApplianceError INVALID for a reserved name and for one with invisible characters.
+
+    Raises CONFLICT if an account has a name that differs by case, joiners or form only.
+    """
+    if is_reserved(username):
+        raise ApplianceError(
+            Code.INVALID, f"The name {username} is reserved: the audit names the appliance by it."
+        )
+    if not is_visible(username) or not is_in_usual_form(username):
+        raise ApplianceError(
+            Code.INVALID,
+            "username has characters that are invisible or look like others. Use their usual form.",
+        )
+    same = User.objects.filter(name_key=comparison_key(username)).first()
+    if same is not None:
+        raise ApplianceError(
+            Code.CONFLICT,
+            f"There is another account with the name {same.username}. Names that differ only by "
+            "case or invisible joiners are the same name; choose another one.",
+        )
 
 
 @write_transaction
@@ -94,9 +121,15 @@ def reset_password(*, user_id: UUID, actor: User) -> str:
 
 
 def password_refusal(actor: User, user: User) -> ApplianceError | None:
-    if not user.has_usable_password():
+    if user.is_service:
         return ApplianceError(
             Code.CONFLICT, f"{user.username} is a service account, which has tokens only."
+        )
+    if user.source:
+        return ApplianceError(
+            Code.CONFLICT,
+            f"The password of {user.username} is not kept here. Change it where it is kept "
+            f"({Source(user.source).label}).",
         )
     if user.pk == actor.pk and has_limited_token(actor):
         return ApplianceError(
@@ -138,6 +171,19 @@ def reset_refusals(actor: User, users: Sequence[User]) -> Refusals:
     return [a or password_refusal(actor, u) for a, u in zip(authority, users, strict=True)]
 
 
+def second_factor_refusal(actor: User, user: User) -> ApplianceError | None:
+    if user.pk == actor.pk:
+        return ApplianceError(Code.CONFLICT, "Remove your own second factor in your account.")
+    if user.second_factor_since is None:
+        return ApplianceError(Code.CONFLICT, f"{user.username} has no second factor.")
+    return None
+
+
+def second_factor_refusals(actor: User, users: Sequence[User]) -> Refusals:
+    authority = authority_refusals(actor, users)
+    return [a or second_factor_refusal(actor, u) for a, u in zip(authority, users, strict=True)]
+
+
 def deactivation_refusals(actor: User, users: Sequence[User]) -> Refusals:
     authority, administrators = authority_refusals(actor, users), Administrators()
     return [
@@ -164,4 +210,5 @@ USERS = register_kind("users", visible_users)
 UPDATE = USERS.add(Action("update", MANAGE, authority_refusals))
 USERS.add(Action("deactivate", MANAGE, deactivation_refusals))
 RESET_PASSWORD = USERS.add(Action("reset_password", MANAGE, reset_refusals))
+RESET_SECOND_FACTOR = USERS.add(Action("reset_second_factor", MANAGE, second_factor_refusals))
 DELETE = USERS.add(Action("delete", MANAGE, deletion_refusals))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any, ClassVar
 from uuid import UUID
@@ -21,16 +22,15 @@ from appliance.accounts.models import User
 from appliance.accounts.permissions import projects_with
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_choice,
     parse_id,
     parse_text,
     parse_time,
+    parse_whole_number,
     reject_unknown_parameters,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import Listing
+from appliance.api.negotiation import AnyAccept
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
 from appliance.audit import chain, export
@@ -40,23 +40,38 @@ from appliance.audit.wire import AuditRecordSerializer, json_lines
 PRIVILEGE = "audit.read"
 MAX_RECORDS = 2000
 """Records of one response of the export and of the verification."""
-AUDIT_FILTERS: dict[str, tuple[str, Filter]] = {
-    "actor": ("actor", parse_text),
-    "address": ("address", parse_text),
-    "action": ("action", parse_text),
-    "object_kind": ("object_kind", parse_text),
-    "object_id": ("object_id", parse_id),
-    "request_id": ("request_id", parse_id),
-    "outcome": ("outcome", parse_choice(*Outcome.values)),
-    "code": ("code", parse_text),
-    "since": ("created_at__gte", parse_time),
-    "until": ("created_at__lt", parse_time),
-}
+AUDIT = Listing(
+    AuditRecordSerializer,
+    {
+        "sequence": ("sequence", parse_whole_number),
+        "actor": ("actor", parse_text),
+        "address": ("address", parse_text),
+        "action": ("action", parse_text),
+        "object_kind": ("object_kind", parse_text),
+        "object_id": ("object_id", parse_id),
+        "request_id": ("request_id", parse_id),
+        "outcome": ("outcome", parse_choice(*Outcome.values)),
+        "code": ("code", parse_text),
+        "since": ("created_at__gte", parse_time),
+        "until": ("created_at__lt", parse_time),
+    },
+)
+MAX_SEQUENCE = 1 << 62
+HASH = re.compile("(?:[0-9a-f]{64})?")
 AFTER = OpenApiParameter(
-    "after", int, description="Sequence number of the last record that is known. Default: 0."
+    "after",
+    {"type": "integer", "minimum": 0, "maximum": MAX_SEQUENCE},
+    description="Sequence number of the last record that is known. Default: 0.",
+)
+AFTER_HASH = OpenApiParameter(
+    "after_hash",
+    {"type": "string", "pattern": f"^{HASH.pattern}$"},
+    description="Hash of that record. Empty: that of the beginning.",
 )
 LIMIT = OpenApiParameter(
-    "limit", int, description=f"Number of records, at most and by default {MAX_RECORDS}."
+    "limit",
+    {"type": "integer", "minimum": 0, "maximum": MAX_RECORDS},
+    description=f"Number of records, at most and by default {MAX_RECORDS}.",
 )
 
 
@@ -72,7 +87,10 @@ class ProblemSerializer(serializers.Serializer[dict[str, Any]]):
 
 class VerificationSerializer(serializers.Serializer[dict[str, Any]]):
     sequence = serializers.IntegerField(help_text="The last record that was verified.")
-    hash = serializers.CharField(help_text="Its hash, for `after_hash` of the next request.")
+    hash = serializers.CharField(
+        allow_blank=True,
+        help_text="Its hash, for `after_hash` of the next request; empty before the first record.",
+    )
     newest_sequence = serializers.IntegerField(
         help_text="The newest sealed record. If it is greater, verify what follows `sequence`."
     )
@@ -91,26 +109,29 @@ def visible_records(user: User) -> QuerySet[AuditRecord]:
 def parse_number(request: Request, name: str, default: int, maximum: int) -> int:
     """Return a parameter. Raises ApplianceError INVALID."""
     text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) <= maximum):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= maximum):
         raise ApplianceError(Code.INVALID, f"{name} must be a number from 0 to {maximum}.")
     return int(text)
+
+
+def parse_hash(request: Request, name: str) -> str:
+    """Return a hash, empty without the parameter. Raises ApplianceError INVALID."""
+    text = request.query_params.get(name, "")
+    if not HASH.fullmatch(text):
+        raise ApplianceError(Code.INVALID, f"{name} must be a SHA-256 of 64 lowercase hex digits.")
+    return text
 
 
 class AuditListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": PRIVILEGE}
 
-    @extend_schema(
-        parameters=filter_parameters(AUDIT_FILTERS), responses=AuditRecordSerializer(many=True)
-    )
+    @extend_schema(parameters=AUDIT.parameters, responses=AuditRecordSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List audit records, newest first.
 
         Auditors of a project see the records of its objects.
         """
-        rows = apply_filters(request, visible_records(request_user(request)), AUDIT_FILTERS)
-        page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response([serialize(AuditRecordSerializer, row) for row in found])
+        return AUDIT.respond(request, visible_records(request_user(request)))
 
 
 class AuditView(ApplianceView):
@@ -124,6 +145,7 @@ class AuditView(ApplianceView):
 
 
 class AuditExportView(ApplianceView):
+    content_negotiation_class = AnyAccept
     privileges: ClassVar[dict[str, str]] = {"GET": PRIVILEGE}
 
     @extend_schema(
@@ -137,7 +159,7 @@ class AuditExportView(ApplianceView):
         """
         require_privilege(request_user(request), PRIVILEGE)
         reject_unknown_parameters(request, ["after"])
-        after = parse_number(request, "after", 0, 1 << 62)
+        after = parse_number(request, "after", 0, MAX_SEQUENCE)
         limit = parse_number(request, "limit", MAX_RECORDS, MAX_RECORDS)
         rows = export.sealed_after(after, limit)
         return HttpResponse(json_lines(rows), content_type="application/x-ndjson")
@@ -146,14 +168,7 @@ class AuditExportView(ApplianceView):
 class AuditVerificationView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": PRIVILEGE}
 
-    @extend_schema(
-        parameters=[
-            AFTER,
-            OpenApiParameter("after_hash", str, description="Hash of that record."),
-            LIMIT,
-        ],
-        responses=VerificationSerializer,
-    )
+    @extend_schema(parameters=[AFTER, AFTER_HASH, LIMIT], responses=VerificationSerializer)
     def get(self, request: Request) -> Response:
         """Verify the chain of sealed audit records, a part in each request.
 
@@ -163,8 +178,8 @@ class AuditVerificationView(ApplianceView):
         require_privilege(request_user(request), PRIVILEGE)
         reject_unknown_parameters(request, ["after", "after_hash"])
         found = chain.verify(
-            parse_number(request, "after", 0, 1 << 62),
-            request.query_params.get("after_hash", "")[:64],
+            parse_number(request, "after", 0, MAX_SEQUENCE),
+            parse_hash(request, "after_hash"),
             parse_number(request, "limit", MAX_RECORDS, MAX_RECORDS),
         )
         return Response(asdict(found))

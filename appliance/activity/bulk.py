@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import orjson
@@ -14,7 +15,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.activity.idempotency import idempotent
+from appliance.accounts.authentication import request_user
+from appliance.accounts.permissions import digest_of_privileges
+from appliance.activity.idempotency import idempotent, key_of
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import StrictBooleanField
 from appliance.api.refusals import Refusal
@@ -36,6 +39,7 @@ NOT_RUN = {
 }
 FORWARDED_META = (
     "HTTP_AUTHORIZATION",
+    "HTTP_COOKIE",
     "HTTP_HOST",
     "HTTP_ORIGIN",
     "SERVER_NAME",
@@ -113,7 +117,8 @@ def resolve_operation(
         raise ApplianceError(
             Code.INVALID, f"{operation['path'][:80]} is not supported in a bulk request."
         )
-    if require_rollback and operation["method"] not in UNSAFE_METHODS:
+    method = operation["method"]
+    if require_rollback and (method not in UNSAFE_METHODS or method in view.read_only_methods):
         raise ApplianceError(
             Code.INVALID,
             "A bulk request with `atomic` or `dry_run` contains changes only: reads would hold up"
@@ -178,6 +183,7 @@ class BulkView(ApplianceView):
     """Each operation checks its own privilege."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": "account.self"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=BulkRequestSerializer, responses=BulkResponseSerializer)
     def post(self, request: Request) -> Response:
@@ -191,7 +197,9 @@ class BulkView(ApplianceView):
         dry_run = request.query_params.get("dry_run") == "true"
         if form.validated_data["atomic"] and not dry_run:
             return idempotent(
-                request, lambda: (200, {"results": run_atomically(request, operations)})
+                request,
+                lambda: (200, {"results": run_atomically(request, operations)}),
+                authority=digest_of_privileges(request_user(request)),
             )
         return Response({"results": run_each(request, operations, dry_run=dry_run)})
 
@@ -200,7 +208,7 @@ def run_each(
     request: Request, operations: list[dict[str, Any]], *, dry_run: bool
 ) -> list[dict[str, Any]]:
     """Run the operations one after the other, until the results are too long."""
-    key = request.headers.get("Idempotency-Key", "")[:190]
+    key = key_of(request)
     results: list[dict[str, Any]] = []
     size = 0
     for n, operation in enumerate(operations):
@@ -209,7 +217,10 @@ def run_each(
             continue
         results.append(
             run_operation(
-                request, operation, require_rollback=dry_run, key=f"{key}/{n}" if key else ""
+                request,
+                operation,
+                require_rollback=dry_run,
+                key=sha256(f"{key}/{n}".encode()).hexdigest() if key else "",
             )
         )
         size += len(orjson.dumps(results[-1]))

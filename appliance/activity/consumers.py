@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
-from http.cookies import SimpleCookie
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -25,12 +25,17 @@ from appliance.accounts.authentication import (
     authenticate_token,
     authenticate_tokens,
 )
+from appliance.accounts.bindings import Held, held_by_user
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import privileges_by_user, privileges_of, within_scopes
+from appliance.accounts.permissions import combined, held, limited_to, privileges_of
+from appliance.accounts.second_factor_policy import lacks_second_factor
 from appliance.activity.feed import Scope, Subscriber, hub, samples_frame
+from appliance.api import refusals
 from appliance.api.client_connection import connection_of
-from appliance.api.errors import ApplianceError
+from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
+from appliance.api.refusals import Refusal
+from appliance.api.request_cookie import cookie_of
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import anonymous_pool, request_pool, run_in_thread
@@ -54,23 +59,26 @@ CLOSE_INVALID, CLOSE_UNAUTHENTICATED, CLOSE_ROLES_CHANGED = 4400, 4401, 4403
 
 
 def scope_of(user: User) -> Scope:
-    everywhere, by_project = privileges_of(user)
-    return shared(Scope(everywhere, by_project))
+    return shared(Scope(*privileges_of(user), frozenset(held(user).inventory)))
+
+
+def may_work(user: User) -> bool:
+    """Return whether the user has replaced a one-time password and has a required second factor."""
+    return not user.must_change_password and not lacks_second_factor(user)
 
 
 def authenticate_all(tokens: Iterable[str]) -> dict[str, Scope | None]:
     """Return the scope of each token, None if it is invalid. Runs three database reads in total."""
-    valid = {
-        text: t
-        for text, t in authenticate_tokens(tokens).items()
-        if not t.user.must_change_password
-    }
-    granted = privileges_by_user({t.user_id for t in valid.values()})
-    scopes = {
-        text: shared(Scope(*within_scopes(granted[t.user_id], t.scopes)))
-        for text, t in valid.items()
-    }
+    valid = {text: t for text, t in authenticate_tokens(tokens).items() if may_work(t.user)}
+    found = held_by_user({t.user_id for t in valid.values()})
+    scopes = {text: shared(scope_within(found[t.user_id], t.scopes)) for text, t in valid.items()}
     return {text: scopes.get(text) for text in tokens}
+
+
+def scope_within(found: Held, scopes: Collection[str]) -> Scope:
+    """Return what a token with these scopes may view; all that its user holds if there are none."""
+    limited = limited_to(found, scopes)
+    return Scope(*combined(limited.grants), frozenset(limited.inventory))
 
 
 _shared: WeakValueDictionary[Scope, Scope] = WeakValueDictionary()
@@ -91,6 +99,9 @@ class AuthenticatedConnection(Protocol):
     async def end_if_changed(self, scope: Scope | None) -> None:
         """End the connection unless this is its scope. None means that the token is invalid."""
 
+    async def forget_hidden(self) -> None:
+        """Send nothing more of objects that the same scope does not show any more."""
+
 
 class AuthorizationChecker(set[AuthenticatedConnection]):
     """Open connections, and the task that ends those whose token or roles have changed."""
@@ -101,6 +112,8 @@ class AuthorizationChecker(set[AuthenticatedConnection]):
     def __init__(self) -> None:
         super().__init__()
         self._wake = asyncio.Event()
+        self.objects_moved = threading.Event()
+        """Pools, nodes or GPUs have changed, and with them perhaps who may view a GPU."""
 
     def add(self, connection: AuthenticatedConnection) -> None:
         super().add(connection)
@@ -130,9 +143,13 @@ class AuthorizationChecker(set[AuthenticatedConnection]):
         except Exception:
             log.exception("feed: checking tokens failed, closing all sockets")
             scopes = dict.fromkeys(tokens)
+        moved = self.objects_moved.is_set()
+        self.objects_moved.clear()
         for connection in [c for c in self if c.token_text in scopes]:
             try:
                 await connection.end_if_changed(scopes[connection.token_text])
+                if moved:
+                    await connection.forget_hidden()
             except Exception:
                 log.info("feed: client disconnected while its socket was closed", exc_info=True)
 
@@ -143,7 +160,7 @@ def identify(token_text: str, address: str) -> tuple[User, ApiToken, Scope] | No
     Raises ApplianceError TOKEN_NETWORK if the token is not valid from this address.
     """
     token = authenticate_token(token_text, address)
-    if token is None or token.user.must_change_password:
+    if token is None or not may_work(token.user):
         return None
     return token.user, token, scope_of(token.user)
 
@@ -175,8 +192,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.sending_samples = asyncio.Lock()
         headers = {k.decode(): v.decode(errors="replace") for k, v in self.scope["headers"]}
         if "cookie" in headers and self._own_origin(headers):
-            morsel = SimpleCookie(headers["cookie"]).get(CONSOLE_COOKIE)
-            self.token_text = morsel.value if morsel else ""
+            self.token_text = cookie_of(self.scope["headers"], CONSOLE_COOKIE)
         await self.accept()
         self.hello_timeout = asyncio.create_task(self._close_without_hello())
         self.tasks = (self.hello_timeout,)
@@ -243,13 +259,16 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         address = str((self.scope.get("client") or ("",))[0])
         known = recent_tokens.account_of(self.token_text, address) is not None
         threads = request_pool if known else anonymous_pool
-        found, reason = None, None
+        found, reason = None, ""
         try:
             found = await run_in_thread(lambda: identify(self.token_text, address), threads)
         except ApplianceError as error:
             reason = str(error.code)
         if found is None:
-            await self.close(CLOSE_UNAUTHENTICATED, reason)
+            if self.token_text:
+                code = reason or str(Code.UNAUTHENTICATED)
+                refusals.note([Refusal(actor="", address=address[:64], code=code, action="feed")])
+            await self.close(CLOSE_UNAUTHENTICATED, reason or None)
         return found
 
     async def _watch(self, gpus: list[str]) -> None:
@@ -277,6 +296,15 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await self.close(CLOSE_UNAUTHENTICATED)
         elif scope != self.subscriber.scope:
             await self.close(CLOSE_ROLES_CHANGED)
+
+    async def forget_hidden(self) -> None:
+        """Watch no GPU that has moved to where the user may not view it."""
+        assert self.subscriber is not None
+        gpus = self.subscriber.gpus
+        if gpus and "inventory.view" not in self.subscriber.scope.everywhere:
+            async with self.sending_samples:
+                visible = await run_in_thread(lambda: hub.visible(self.user, gpus))
+                hub.watch(self.subscriber, visible & self.subscriber.gpus)
 
     async def _send_json(self, message: dict[str, Any]) -> None:
         await self.send(json.dumps(message, default=str))
@@ -313,3 +341,6 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
 authorization_checker = AuthorizationChecker()
 change_log.subscribe(lambda change: authorization_checker.check_soon(), Topic.IDENTITY)
+change_log.subscribe(
+    lambda change: authorization_checker.objects_moved.set(), Topic.GPU, Topic.NODE, Topic.POOL
+)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from appliance.activity.models import Event
+from appliance.api.refusals import SYSTEM
 from appliance.db import change_log
 from appliance.db.change_log import OBJECT_TOPICS, Topic
 from appliance.db.prepared import insert
-
-SYSTEM = "system"
-"""The actor of events that no user caused."""
 
 
 def emit(

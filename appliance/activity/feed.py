@@ -23,6 +23,7 @@ from uuid import UUID
 
 import orjson
 
+from appliance.accounts.bindings import InventoryGrant
 from appliance.db import change_log
 from appliance.db.change_log import NO_ID, OBJECT_TOPICS, Audience, Change, Removal
 
@@ -88,10 +89,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Scope:
-    """Privileges of a user: on the whole appliance, and by project."""
+    """Privileges of a user: on the whole appliance, by project, and in the inventory.
+
+    Those in the inventory show no changes, but they permit to watch GPUs.
+    """
 
     everywhere: frozenset[str]
     by_project: Mapping[UUID, frozenset[str]]
+    inventory: frozenset[InventoryGrant] = frozenset()
 
     def __hash__(self) -> int:
         return hash((self.everywhere, frozenset(self.by_project)))

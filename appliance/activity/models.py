@@ -61,11 +61,14 @@ class TaskState(models.TextChoices):
 
 class TaskQuerySet(models.QuerySet["Task"]):
     def visible_to(self, user: User) -> TaskQuerySet:
-        """Filter to tasks that the user started and tasks of projects that the user may view."""
+        """Filter to tasks of projects that the user may view, and own tasks without a project.
+
+        A drain starts a task in the project of each allocation on the node, and names it.
+        """
         projects = projects_with(user, "activity.view")
         if projects is None:
             return self
-        return self.filter(Q(initiator=user) | Q(project_id__in=projects))
+        return self.filter(Q(initiator=user, project_id=None) | Q(project_id__in=projects))
 
 
 class Task(models.Model):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import F
 from django.utils import timezone
 
+from appliance.accounts.actions import Action, by_row, raise_refusal, register_kind
 from appliance.accounts.models import User
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, can_somewhere
 from appliance.activity.models import Task, TaskLine, TaskState
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record
@@ -19,6 +20,9 @@ from appliance.db.change_log import Topic
 from appliance.db.prepared import Update, insert
 from appliance.db.writer import write_transaction
 
+VIEW = "activity.view"
+MAX_LINES = 1000
+"""Lines in the log of a task. Later messages are in its row only."""
 END_TASK = Update(
     lambda path, kind, state, at: (
         Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING),
@@ -68,24 +72,31 @@ def cancel(*, task_id: UUID, user: User) -> Task:
             user lacks the privilege, CONFLICT if the task has ended.
     """
     task = Task.objects.select_related("initiator").get(pk=task_id)
+    raise_refusal(cancel_refusal(user, task))
+    task_cancel(path=task.path, kind=task.kind, actor=user.username)
+    record(task, "cancelled", {"state": task.state}, {"state": str(TaskState.CANCELLED)})
+    _cancellers[task.kind].cancel(task, user)
+    task.refresh_from_db()
+    return task
+
+
+def cancel_refusal(user: User, task: Task) -> ApplianceError | None:
     canceller = _cancellers.get(task.kind)
     if canceller is None:
-        raise ApplianceError(Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled.")
+        return ApplianceError(
+            Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled."
+        )
     own = task.initiator_id == user.pk
     needed = canceller.own_privilege if own else canceller.privilege
     if not can(user, needed, task.project_id):
-        raise ApplianceError(
+        return ApplianceError(
             Code.DENIED,
             f"Cancelling this task needs the privilege {needed};"
             " ask its initiator or an operator to cancel it.",
         )
     if task.state != TaskState.RUNNING:
-        raise ApplianceError(Code.CONFLICT, f"The task has already ended: {task.state}.")
-    task_cancel(path=task.path, kind=task.kind, actor=user.username)
-    record(task, "cancelled", {"state": task.state}, {"state": str(TaskState.CANCELLED)})
-    canceller.cancel(task, user)
-    task.refresh_from_db()
-    return task
+        return ApplianceError(Code.CONFLICT, f"The task has already ended: {task.state}.")
+    return None
 
 
 def task_start(
@@ -127,8 +138,14 @@ def task_log(*, path: str, kind: str, message: str, progress_percent: int | None
             task.progress_percent = progress_percent
         task.version += 1
         task.save(update_fields=["message", "progress_percent", "version"])
-        insert(TaskLine(task=task, message=task.message, progress_percent=task.progress_percent))
+        add_line(task)
         change_log.record(Topic.TASK, task.pk)
+
+
+def add_line(task: Task) -> None:
+    """Add the message of a task to its log, unless that is full: nodes and machines cause lines."""
+    if TaskLine.objects.filter(task=task).count() < MAX_LINES:
+        insert(TaskLine(task=task, message=task.message, progress_percent=task.progress_percent))
 
 
 @write_transaction
@@ -142,10 +159,7 @@ def task_update(*, task_id: UUID, **changes: object) -> bool:
     ):
         return False
     if "message" in changes:
-        task = Task.objects.get(pk=task_id)
-        TaskLine.objects.create(
-            task=task, message=task.message, progress_percent=task.progress_percent
-        )
+        add_line(Task.objects.get(pk=task_id))
     change_log.record(Topic.TASK, task_id)
     return True
 
@@ -200,3 +214,12 @@ def fail_interrupted(*, kind: str, detail: str) -> None:
     """Fail the tasks of this kind that an earlier process left running. Called at start."""
     for task in Task.objects.filter(kind=kind, state=TaskState.RUNNING):
         task_finish(task_id=task.pk, error={"code": "interrupted", "detail": detail})
+
+
+def visible_tasks(user: User, ids: Sequence[UUID]) -> Sequence[Task]:
+    rows = Task.objects.visible_to(user).filter(pk__in=ids)
+    return list(rows) if can_somewhere(user, VIEW) else []
+
+
+TASKS = register_kind("tasks", visible_tasks)
+CANCEL = TASKS.add(Action("cancel", VIEW, by_row(cancel_refusal)))

@@ -6,30 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.activity import tasks
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task, TaskLine, TaskState
+from appliance.api.errors import Code
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_choice,
     parse_id,
     parse_text,
     parse_time,
-    reject_unknown_parameters,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import Listing
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.api.wait import WAIT_PARAMETER, register_waitable, wait_if_requested
 from appliance.db.change_log import Audience
 
@@ -80,55 +77,49 @@ class TaskLineSerializer(serializers.ModelSerializer[TaskLine]):
         fields = ("id", "message", "progress_percent", "created_at")
 
 
-EVENT_FILTERS: dict[str, tuple[str, Filter]] = {
-    "object_id": ("object_id", parse_id),
-    "path": ("path__startswith", parse_text),
-    "kind": ("kind", parse_text),
-    "actor": ("actor", parse_text),
-    "since": ("created_at__gte", parse_time),
-    "until": ("created_at__lt", parse_time),
-}
-TASK_FILTERS: dict[str, tuple[str, Filter]] = {
-    "state": ("state", parse_choice(*TaskState.values)),
-    "kind": ("kind", parse_text),
-    "path": ("path__startswith", parse_text),
-    "parent_id": ("parent_id", parse_id),
-    "initiator": ("initiator__username", parse_text),
-}
+EVENTS = Listing(
+    EventSerializer,
+    {
+        "object_id": ("object_id", parse_id),
+        "path": ("path__startswith", parse_text),
+        "kind": ("kind", parse_text),
+        "actor": ("actor", parse_text),
+        "since": ("created_at__gte", parse_time),
+        "until": ("created_at__lt", parse_time),
+    },
+)
+TASKS = Listing(
+    TaskSerializer,
+    {
+        "state": ("state", parse_choice(*TaskState.values)),
+        "kind": ("kind", parse_text),
+        "path": ("path__startswith", parse_text),
+        "parent_id": ("parent_id", parse_id),
+        "initiator": ("initiator__username", parse_text),
+        "ended_since": ("ended_at__gte", parse_time),
+        "ended_until": ("ended_at__lt", parse_time),
+    },
+)
+TASK_LINES = Listing(TaskLineSerializer)
 
 
 class EventListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(
-        parameters=filter_parameters(EVENT_FILTERS), responses=EventSerializer(many=True)
-    )
+    @extend_schema(parameters=EVENTS.parameters, responses=EventSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List events, newest first."""
-        rows: QuerySet[Event] = apply_filters(
-            request, Event.objects.visible_to(request_user(request)), EVENT_FILTERS
-        )
-        page = CursorPagination()
-        return page.get_paginated_response(
-            [serialize(EventSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        return EVENTS.respond(request, Event.objects.visible_to(request_user(request)))
 
 
 class TaskListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=filter_parameters(TASK_FILTERS), responses=TaskSerializer(many=True))
+    @extend_schema(parameters=TASKS.parameters, responses=TaskSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List tasks, newest first."""
-        page = CursorPagination()
-        rows = apply_filters(
-            request,
-            Task.objects.visible_to(request_user(request)).select_related("initiator"),
-            TASK_FILTERS,
-        )
-        return page.get_paginated_response(
-            [serialize(TaskSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        rows = Task.objects.visible_to(request_user(request)).select_related("initiator")
+        return TASKS.respond(request, rows)
 
 
 def task_state(task_id: UUID) -> str | None:
@@ -141,13 +132,14 @@ register_waitable("task", task_state)
 class TaskView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=[WAIT_PARAMETER], responses=TaskSerializer)
+    @extend_schema(parameters=[WAIT_PARAMETER], responses=detail_of(TaskSerializer))
     def get(self, request: Request, task_id: UUID) -> Response:
         """Return a task. With `wait`, the response is delayed until the task has ended."""
         task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
+        allowed = tasks.TASKS.actions_of(request_user(request), task)
         return wait_if_requested(
             request,
-            Response(serialize(TaskSerializer, task)),
+            Response(serialize(TaskSerializer, task) | {"actions": allowed}),
             "task",
             task_id,
             [TaskState.QUEUED, TaskState.RUNNING],
@@ -155,7 +147,10 @@ class TaskView(ApplianceView):
 
 
 class TaskCancelView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "activity.view"}
+    privileges: ClassVar[dict[str, str]] = {"POST": tasks.CANCEL.privilege}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.NOT_SUPPORTED,),
+    }
     without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=TaskSerializer)
@@ -174,18 +169,11 @@ class TaskCancelView(ApplianceView):
 class TaskLogView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(responses=TaskLineSerializer(many=True))
+    @extend_schema(parameters=TASK_LINES.parameters, responses=TaskLineSerializer(many=True))
     def get(self, request: Request, task_id: UUID) -> Response:
         """List the log messages of a task, newest first."""
-        reject_unknown_parameters(request, [])
         task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
-        page = CursorPagination()
-        return page.get_paginated_response(
-            [
-                serialize(TaskLineSerializer, row)
-                for row in page.paginate_queryset(task.lines.all(), request)
-            ]
-        )
+        return TASK_LINES.respond(request, task.lines.all())
 
 
 def read_events(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

@@ -25,7 +25,9 @@ from appliance.activity.consumers import authorization_checker, identify
 from appliance.activity.feed import Scope, Subscriber, hub
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import reject_unknown_parameters
-from appliance.api.views import ApplianceView
+from appliance.api.negotiation import AnyAccept
+from appliance.api.request_cookie import cookie_in
+from appliance.api.views import ApplianceView, ErrorCodes
 
 KEEP_ALIVE_SECONDS = 15.0
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -68,6 +70,9 @@ class WatchStream:
             self.subscriber.overflown = True
         if scope != self.scope:
             self.end()
+
+    async def forget_hidden(self) -> None:
+        """Do nothing: the stream has no samples."""
 
     def end(self) -> None:
         self.ended = True
@@ -137,12 +142,13 @@ def end_all() -> None:
 
 def token_of(request: Request) -> str:
     words = get_authorization_header(request).decode(errors="replace").split()
-    return words[1] if len(words) == 2 else str(request.COOKIES.get(CONSOLE_COOKIE, ""))
+    return words[1] if len(words) == 2 else cookie_in(request.META, CONSOLE_COOKIE)
 
 
 class WatchView(ApplianceView):
+    content_negotiation_class = AnyAccept
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
-    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({410})
+    error_codes: ClassVar[ErrorCodes] = {"GET": (Code.GONE,)}
 
     @extend_schema(
         parameters=[

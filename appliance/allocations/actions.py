@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db.models import Q
+
 from appliance.accounts.actions import (
     Action,
     Refusals,
@@ -13,18 +15,36 @@ from appliance.accounts.actions import (
 )
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can
-from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.models import (
+    IN_PROGRESS,
+    RUNNING,
+    Allocation,
+    AllocationState,
+    Partition,
+    SuspensionState,
+)
+from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import MAX_PREPARED_IDS
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select
 from appliance.inventory.locks import locked_message
 
-USE = "allocations.use"
+USE, CREATE = "allocations.use", "allocations.create"
 LOCKED_NODES = Select(
     lambda ids: (
         Partition.objects.filter(allocation_id__in=ids, gpu__node__locked_at__isnull=False)
         .order_by("position")
         .values_list("allocation_id", "gpu__node__name", "gpu__node__lock_reason")
+    )
+)
+
+
+UNSUSPENDABLE = Select(
+    lambda ids: (
+        Partition.objects.filter(allocation_id__in=ids)
+        .filter(Q(gpu__node__suspends_sessions=False) | Q(over_bytes__gt=0))
+        .order_by("gpu__node__suspends_sessions", "position")
+        .values_list("allocation_id", "gpu__node__name", "over_bytes")
     )
 )
 
@@ -48,12 +68,99 @@ def ticket_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
         return ApplianceError(
             Code.DENIED, "Missing privilege allocations.use in the allocation's project."
         )
-    if allocation.state != AllocationState.ACTIVE:
+    if allocation.state not in RUNNING:  # a session of a suspended allocation resumes it
         return ApplianceError(
             Code.NOT_ACTIVE,
             f"The allocation is {allocation.state}; tickets require an active allocation.",
         )
     return None
+
+
+def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
+    """Return the error for any other size, apart from what the GPUs and limits permit."""
+    if error := owner_refusal(user, allocation):
+        return error
+    if not can(user, CREATE, allocation.project_id):
+        return ApplianceError(
+            Code.DENIED, f"Missing privilege {CREATE} in the allocation's project."
+        )
+    if allocation.state != AllocationState.ACTIVE:
+        return ApplianceError(
+            Code.CONFLICT,
+            f"The allocation is {allocation.state}; only an active allocation can be resized.",
+        )
+    if allocation.suspension in IN_PROGRESS:
+        return ApplianceError(
+            Code.CONFLICT,
+            f"The allocation is {allocation.suspension}; resize it when it is active.",
+        )
+    if allocation.compute_mode == ComputeMode.EXCLUSIVE:
+        return ApplianceError(
+            Code.CONFLICT,
+            "The allocation has whole GPUs, because its compute mode is exclusive. Allocate a"
+            " share in another mode.",
+        )
+    if allocation.evict_at is not None:
+        return ApplianceError(
+            Code.CONFLICT, f"The allocation is about to end: {allocation.end_reason}"
+        )
+    return None
+
+
+def suspend_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
+    """Return the error for a suspension, apart from what its partitions refuse."""
+    if error := owner_refusal(user, allocation):
+        return error
+    if allocation.state == AllocationState.ACTIVE and allocation.suspension not in IN_PROGRESS:
+        return None
+    state = allocation.suspension or allocation.state
+    return ApplianceError(
+        Code.CONFLICT, f"The allocation is {state}; only an active allocation can be suspended."
+    )
+
+
+def resume_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
+    if error := owner_refusal(user, allocation):
+        return error
+    progress = allocation.suspension
+    if allocation.state not in RUNNING or progress not in IN_PROGRESS:
+        return ApplianceError(
+            Code.CONFLICT, f"The allocation is {allocation.state}, not suspended."
+        )
+    if progress == SuspensionState.RESUMING:
+        return ApplianceError(Code.CONFLICT, "The allocation is resuming already.")
+    return None
+
+
+def suspend_refusals(user: User, rows: Sequence[Allocation]) -> Refusals:
+    found = {row.pk: suspend_refusal(user, row) for row in rows}
+    of_partitions = partition_refusals([pk for pk, error in found.items() if error is None])
+    return [found[row.pk] or of_partitions.get(row.pk) for row in rows]
+
+
+def partition_refusals(ids: Sequence[UUID]) -> dict[UUID, ApplianceError]:
+    """Return the error of the first partition of each allocation that cannot be suspended now."""
+    if not ids:
+        return {}
+    is_small = len(ids) <= MAX_PREPARED_IDS
+    rows = UNSUSPENDABLE.rows(ids=ids) if is_small else UNSUSPENDABLE.build(ids=ids)
+    found: dict[UUID, ApplianceError] = {}
+    for pk, node, over_bytes in rows:
+        found.setdefault(pk, partition_refusal(node, over_bytes))
+    return found
+
+
+def partition_refusal(node: str, over_bytes: int) -> ApplianceError:
+    """Return the error for a partition that occupies more than its size, or of an older node."""
+    if over_bytes:  # a suspension would free it, and a resumption could never have it back
+        return ApplianceError(
+            Code.CONFLICT,
+            f"Programs still use {over_bytes >> 20} MiB beyond its size. Suspend the allocation"
+            " when they have freed them, or give it the larger size again.",
+        )
+    return ApplianceError(
+        Code.NOT_SUPPORTED, f"Node {node} cannot suspend sessions. Update its agent and launcher."
+    )
 
 
 def ticket_refusals(user: User, rows: Sequence[Allocation]) -> Refusals:
@@ -82,5 +189,8 @@ def visible_allocations(user: User, ids: Sequence[UUID]) -> Sequence[Allocation]
 ALLOCATIONS = register_kind("allocations", visible_allocations)
 RELEASE = ALLOCATIONS.add(Action("release", USE, by_row(owner_refusal)))
 HEARTBEAT = ALLOCATIONS.add(Action("heartbeat", USE, by_row(owner_refusal)))
+RESIZE = ALLOCATIONS.add(Action("resize", CREATE, by_row(resize_refusal)))
+SUSPEND = ALLOCATIONS.add(Action("suspend", USE, suspend_refusals))
+RESUME = ALLOCATIONS.add(Action("resume", USE, by_row(resume_refusal)))
 TICKETS = ALLOCATIONS.add(Action("tickets", USE, ticket_refusals))
 FORCE_RELEASE = ALLOCATIONS.add(Action[Allocation]("force_release", "allocations.force"))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -20,28 +21,74 @@ from appliance.activity.idempotency import idempotent
 from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
 from appliance.allocations.eviction import release
-from appliance.allocations.models import Allocation, AllocationState, Hold
+from appliance.allocations.models import (
+    RUNNING,
+    Allocation,
+    AllocationState,
+    Hold,
+    Partition,
+    SuspensionState,
+)
 from appliance.allocations.queries import (
     MAX_PREPARED_IDS,
     load_serializable,
     serializable_allocations,
 )
-from appliance.allocations.serializers import AllocationRequestSerializer, AllocationSerializer
-from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_choice
-from appliance.api.pagination import CursorPagination
+from appliance.allocations.resize_requests import resize
+from appliance.allocations.serializers import (
+    AllocationRequestSerializer,
+    AllocationSerializer,
+    ResizeRequestSerializer,
+)
+from appliance.api.errors import Code
+from appliance.api.filters import (
+    parse_choice,
+    parse_id,
+    parse_labels,
+    parse_text,
+    parse_time,
+)
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.serialization import serialize, to_json_types
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.api.wait import WAIT_PARAMETER, register_waitable, wait_if_requested
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
 
-ALLOCATION_FILTERS: dict[str, tuple[str, Filter]] = {
-    "state": ("state", parse_choice(*AllocationState.values))
-}
+ALLOCATIONS = Listing(
+    AllocationSerializer,
+    {
+        "state": ("state", parse_choice(*AllocationState.values)),
+        "name": ("name", parse_text),
+        "owner": ("owner__username", parse_text),
+        "project": ("project__name", parse_text),
+        "pool": ("pool__name", parse_text),
+        "placed_pool": ("placed_pool__name", parse_text),
+        "reservation_id": ("reservation_id", parse_id),
+        "ended_since": ("ended_at__gte", parse_time),
+        "ended_until": ("ended_at__lt", parse_time),
+        "labels": ("labels", parse_labels),
+    },
+    CREATED
+    | {
+        "name": Order("name"),
+        "state": Order("state"),
+        "priority": Order("priority", kind=int),
+    },
+)
 STARTING = (AllocationState.QUEUED, AllocationState.PREPARING)
-TRANSIENT = (*STARTING, AllocationState.RELEASING)
+RESIZING = "resizing"
+"""State for waits: active, and waiting for a size or giving memory back."""
+CHANGING = (SuspensionState.SUSPENDING, SuspensionState.RESUMING)
+TRANSIENT = (*STARTING, RESIZING, *CHANGING, AllocationState.RELEASING)
 SELECT_STATE = Select(
-    lambda allocation_id: Allocation.objects.filter(pk=allocation_id).values_list("state")
+    lambda allocation_id: Allocation.objects.filter(pk=allocation_id).values_list(
+        "state",
+        "suspension",
+        "resize_requested_at",
+        Exists(Partition.objects.filter(allocation=OuterRef("pk"), resizing=True)),
+    )
 )
 
 
@@ -51,7 +98,13 @@ def serialize_current(allocation_id: UUID) -> dict[str, Any]:
 
 
 def read_state(allocation_id: UUID) -> str | None:
-    return next((state for (state,) in SELECT_STATE.rows(allocation_id=allocation_id)), None)
+    row = SELECT_STATE.rows(allocation_id=allocation_id)
+    for state, suspension, requested_at, resizing in row:
+        if state in RUNNING and suspension in CHANGING:
+            return str(suspension)
+        active = state == AllocationState.ACTIVE
+        return RESIZING if active and (requested_at is not None or resizing) else str(state)
+    return None
 
 
 register_waitable("allocation", read_state)
@@ -67,18 +120,17 @@ def wait_while(
 class AllocationListView(ApplianceView):
     inline_write: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "allocations"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.UNSATISFIABLE,),
+    }
 
-    @extend_schema(
-        parameters=filter_parameters(ALLOCATION_FILTERS), responses=AllocationSerializer(many=True)
-    )
+    @extend_schema(parameters=ALLOCATIONS.parameters, responses=AllocationSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the allocations of all projects that the caller may view."""
         rows = serializable_allocations().visible_to(request_user(request))
-        rows = apply_filters(request, rows, ALLOCATION_FILTERS)
-        page = CursorPagination()
-        return page.get_paginated_response(
-            [serialize(AllocationSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        return ALLOCATIONS.respond(request, rows)
 
     @extend_schema(
         parameters=[WAIT_PARAMETER],
@@ -100,7 +152,10 @@ class AllocationListView(ApplianceView):
             )
             return 202, to_json_types(serialize_current(allocation.pk))
 
-        response = idempotent(request, effect)
+        def authorize() -> None:
+            services.find_project(request_user(request), project)
+
+        response = idempotent(request, effect, authorize=authorize)
         return wait_while(request, response, UUID(response.data["id"]), STARTING)
 
 
@@ -108,8 +163,11 @@ class AllocationView(ApplianceView):
     inline_write: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {
         "GET": "allocations.view",
+        "PATCH": actions.RESIZE.privilege,
         "DELETE": actions.RELEASE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {"PATCH": (Code.UNSATISFIABLE,)}
 
     @extend_schema(parameters=[WAIT_PARAMETER], responses=detail_of(AllocationSerializer))
     def get(self, request: Request, allocation_id: UUID) -> Response:
@@ -121,6 +179,31 @@ class AllocationView(ApplianceView):
             headers={"ETag": f'"{allocation.version}"'},
         )
         return wait_while(request, response, allocation_id, TRANSIENT)
+
+    @extend_schema(
+        parameters=[WAIT_PARAMETER],
+        request=ResizeRequestSerializer,
+        responses={202: AllocationSerializer},
+    )
+    def patch(self, request: Request, allocation_id: UUID) -> Response:
+        """Resize an active allocation. Its sessions, tickets and neighbours are not affected.
+
+        Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
+        keeps its size and waits in the queue. It shrinks at once; memory that it still uses beyond
+        its size stays occupied until its programs free it. `resize` has the state.
+        """
+        form = ResizeRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        allocation = find_allocation(request, allocation_id, load_serializable)
+        check_version(allocation, request)
+        resize(
+            allocation_id=allocation_id,
+            percent=form.validated_data.get("percent"),
+            memory_bytes=form.validated_data.get("memory_bytes"),
+            user=request_user(request),
+        )
+        response = Response(serialize_current(allocation_id), status=202)
+        return wait_while(request, response, allocation_id, [RESIZING])
 
     @extend_schema(parameters=[WAIT_PARAMETER], responses={202: AllocationSerializer})
     def delete(self, request: Request, allocation_id: UUID) -> Response:
@@ -166,7 +249,7 @@ class AllocationHeartbeatView(ApplianceView):
         """
         allocation = find_allocation(request, allocation_id, load_serializable)
         require_owner_or_manager(request, allocation)
-        if allocation.hold != Hold.SESSION or allocation.state != AllocationState.ACTIVE:
+        if allocation.hold != Hold.SESSION or allocation.state not in RUNNING:
             leases.renew_lease(allocation.pk)
         return Response(serialize(AllocationSerializer, allocation))
 

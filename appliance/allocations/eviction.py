@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.utils import timezone
 
 from appliance.accounts.models import User
@@ -14,18 +13,27 @@ from appliance.activity.events import SYSTEM
 from appliance.activity.models import Task
 from appliance.activity.tasks import register_canceller
 from appliance.allocations import idleness, leases, lifecycle
-from appliance.allocations.models import Allocation, AllocationState, Hold, Session, SessionState
+from appliance.allocations.models import (
+    RUNNING,
+    Allocation,
+    AllocationState,
+    Hold,
+    Session,
+    SessionState,
+)
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import AllocationSettings
 
 
 @write_transaction
 def evict(
     *, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_seconds: float = 0.0
 ) -> Allocation:
-    """End an allocation. With a grace period, an active one gets notice first."""
+    """End an allocation. With a grace period, one that is active or suspended gets notice."""
     (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
     end(allocation, reason=reason, actor=actor, grace_seconds=grace_seconds)
     return allocation
@@ -43,7 +51,7 @@ def release(*, allocation_id: UUID, actor: str) -> None:
 def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float = 0.0) -> None:
     if allocation.state == AllocationState.QUEUED:
         lifecycle.leave_queue(allocation, reason=reason, actor=actor)
-    elif grace_seconds > 0 and allocation.state == AllocationState.ACTIVE:
+    elif grace_seconds > 0 and allocation.state in RUNNING:
         lifecycle.announce_eviction(allocation, reason=reason, actor=actor, seconds=grace_seconds)
         allocation.refresh_from_db()
     else:
@@ -70,7 +78,7 @@ def evict_expired() -> None:
     no lease.
     """
     now = timezone.now()
-    states = [AllocationState.QUEUED, AllocationState.PREPARING, AllocationState.ACTIVE]
+    states = [AllocationState.QUEUED, AllocationState.PREPARING, *RUNNING]
     in_use = set(
         Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True)
     )
@@ -81,7 +89,7 @@ def evict_expired() -> None:
 
 def evict_if_expired(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> None:
     lifetime, active_at = row.lifetime_seconds, row.active_at
-    max_idle, lease_seconds = row.placed_pool__max_idle_seconds, settings.ENVIRONMENT.hold_seconds
+    max_idle, times = row.placed_pool__max_idle_seconds, current(AllocationSettings)
     if row.evict_at is not None and row.evict_at <= now:
         evict(allocation_id=row.pk, reason=row.end_reason)
     elif lifetime and active_at and active_at + timedelta(seconds=lifetime) <= now:
@@ -92,17 +100,17 @@ def evict_if_expired(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> None:
         evict(
             allocation_id=row.pk,
             reason=f"no launch or copy for {max_idle} s, the idle limit of the pool",
-            grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
+            grace_seconds=times.preemption_grace_seconds,
         )
     elif row.hold == Hold.LIFETIME:
         return
     elif row.pk in in_use:
         leases.renew_lease(row.pk)
-    elif leases.seconds_since_renewal(row.pk) > lease_seconds:
+    elif leases.seconds_since_renewal(row.pk) > times.hold_seconds:
         missing = (
             "session" if row.hold == Hold.SESSION and active_at else "session and no heartbeat"
         )
-        evict(allocation_id=row.pk, reason=f"no {missing} for {lease_seconds:.0f} s")
+        evict(allocation_id=row.pk, reason=f"no {missing} for {times.hold_seconds:.0f} s")
 
 
 def cancel_prepare_task(task: Task, user: User) -> None:

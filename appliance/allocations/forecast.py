@@ -57,11 +57,16 @@ def expected_start(
                 return snapshot.now
             remaining.remove(pending)
             snapshot.start(pending, start)
+            if pending.growth:  # its end is in the list
+                continue
             if (ends_at := snapshot.active[pending.allocation_id].ends_at) is not None:
                 heapq.heappush(ends, (ends_at, pending.allocation_id.int, pending.allocation_id))
         if not ends:
             return None
         at, _, ended_id = heapq.heappop(ends)
+        if ended_id == allocation_id:  # before it could grow
+            return None
+        remaining = [p for p in remaining if p.allocation_id != ended_id]
         ended = snapshot.active[ended_id]
         snapshot.active.discard(ended_id)
         pool = snapshot.pools[ended.pool_id]
@@ -95,7 +100,12 @@ def alternatives(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> lis
 def variations(
     snapshot: SchedulerSnapshot, pending: PendingAllocation
 ) -> Iterator[tuple[PendingAllocation, str]]:
-    """Yield variations of a request with a description of the difference."""
+    """Yield variations of a request with a description of the difference.
+
+    An allocation that waits to grow stays on its GPUs.
+    """
+    if pending.growth:
+        return
     r = pending.request
     if r.same_node and r.gpu_count > 1:
         yield replace(pending, request=replace(r, same_node=False)), "on several nodes"

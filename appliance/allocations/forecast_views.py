@@ -37,8 +37,8 @@ class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     state = serializers.CharField()
     rule = serializers.CharField(
         allow_blank=True,
-        help_text="The rule that keeps the request in the queue: capacity, limit, quota, "
-        "reservation, ahead or reclaim. Empty if the allocation is not queued.",
+        help_text="The rule that keeps the request or the resize in the queue: capacity, limit, "
+        "quota, reservation, ahead or reclaim. Empty if nothing is queued.",
     )
     reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(
@@ -69,7 +69,7 @@ class AllocationExplanationView(ApplianceView):
 
     @extend_schema(responses=ExplanationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
-        """Explain why an allocation is queued and forecast its start.
+        """Explain why an allocation or its resize is queued and forecast its start.
 
         The forecast considers the current allocations and requests only.
         """

@@ -18,8 +18,10 @@ class GrantedPartition(NamedTuple):
     gpu_id: UUID
     gpu__node_id: UUID
     memory_bytes: int
+    over_bytes: int
     compute_percent: int
     generation: int
+    resizing: bool
     gpu__node__applied_generation: int
 
     @property
@@ -30,7 +32,13 @@ class GrantedPartition(NamedTuple):
     def applied_generation(self) -> int:
         return self.gpu__node__applied_generation
 
+    @property
+    def occupied_bytes(self) -> int:
+        return self.memory_bytes + self.over_bytes
 
+
+ALLOCATION = GrantedPartition._fields.index("allocation_id")
+RESIZING = GrantedPartition._fields.index("resizing")
 SELECT_BY_ALLOCATION = Select(
     lambda allocation_ids: (
         Partition.objects.filter(allocation_id__in=allocation_ids)
@@ -57,13 +65,17 @@ def load_partitions(allocation_ids: Iterable[UUID]) -> dict[UUID, list[GrantedPa
     return found
 
 
-def load_node_partitions(
+def load_changing_partitions(
     node_id: UUID, states: Collection[str]
 ) -> dict[UUID, list[GrantedPartition]]:
-    """Return the partitions on a node by allocation, for allocations in the given states."""
+    """Return the partitions on a node of allocations in the given states, or that are resized.
+
+    They are grouped by allocation, in the order of its grant.
+    """
+    rows = SELECT_BY_NODE.rows(node_id=node_id)
+    changing = {row[ALLOCATION] for row in rows if row[-1] in states or row[RESIZING]}
     found: dict[UUID, list[GrantedPartition]] = {}
-    for *row, state in SELECT_BY_NODE.rows(node_id=node_id):
-        if state in states:
-            partition = GrantedPartition(*row)
-            found.setdefault(partition.allocation_id, []).append(partition)
+    for *row, _ in rows:
+        if row[ALLOCATION] in changing:
+            found.setdefault(row[ALLOCATION], []).append(GrantedPartition(*row))
     return found

@@ -18,7 +18,7 @@ from appliance.activity.events import SYSTEM, emit
 from appliance.activity.tasks import task_end
 from appliance.allocations import idleness, leases
 from appliance.allocations.grants import GrantedPartition, load_partitions
-from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.models import RUNNING, Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
@@ -28,6 +28,8 @@ from appliance.inventory.models import Gpu
 from appliance.runtime.failpoints import failpoint
 
 PREPARE_TASK, EVICT_TASK = "allocation.prepare", "allocation.evict"
+RESIZE_TASK = "allocation.resize"
+SUSPEND_TASK, RESUME_TASK = "allocation.suspend", "allocation.resume"
 
 UPDATE_STATE = Update(
     lambda allocation_id, old, known, **changes: (
@@ -156,7 +158,7 @@ def free_partitions(partitions: Sequence[GrantedPartition]) -> int:
     """Delete partitions, free their capacity and announce it. Returns their number."""
     for p in partitions:
         if DELETE_PARTITION(partition_id=p.pk):
-            take_capacity(p.gpu_id, -p.compute_percent, -p.memory_bytes)
+            take_capacity(p.gpu_id, -p.compute_percent, -p.occupied_bytes)
             failpoint("partition.freed")
             change_log.record(Topic.ALLOCATION_HOLDINGS, p.allocation_id)
         change_log.record(Topic.SERIES_END, p.pk)
@@ -180,9 +182,9 @@ def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
 
 
 def announce_eviction(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:
-    """Set the time of eviction. The allocation stays active until then."""
+    """Set the time of eviction. The allocation stays active or suspended until then."""
     evict_at = timezone.now() + timedelta(seconds=seconds)
-    rows = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE, evict_at=None)
+    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING, evict_at=None)
     change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
     if rows.update(evict_at=evict_at, end_reason=reason[:500], version=F("version") + 1):
         message = f"Eviction in {seconds:.0f} s: {reason}"
@@ -191,11 +193,18 @@ def announce_eviction(allocation: Allocation, *, reason: str, actor: str, second
 
 def withdraw_eviction(allocation: Allocation, *, actor: str) -> None:
     """Clear the time of eviction because its reason no longer applies."""
-    rows = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE)
+    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING)
     change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
     if rows.exclude(evict_at=None).update(evict_at=None, end_reason="", version=F("version") + 1):
         message = "The announced eviction was withdrawn."
         emit_event(allocation, "allocation.eviction_withdrawn", message=message, actor=actor)
+
+
+def change_eviction(allocation: Allocation, *, reason: str) -> None:
+    """Change the reason of an announced eviction. Its time stays."""
+    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING)
+    if rows.exclude(evict_at=None).update(end_reason=reason[:500], version=F("version") + 1):
+        change_log.record(Topic.ALLOCATION, allocation.pk)
 
 
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
@@ -203,7 +212,7 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
 
     The partitions stay occupied until their nodes report that they applied the new fence.
     """
-    old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
+    old = [AllocationState.PREPARING, *RUNNING]
     preparing = allocation.state == AllocationState.PREPARING
     if not transition(
         allocation,
@@ -217,11 +226,32 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
         return
     if preparing:  # in other states the task has ended
         task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
+    forget_resize(allocation, reason)
+    forget_suspension(allocation, reason)
     partitions = load_partitions([allocation.pk]).get(allocation.pk, [])
     generations = increment_generations(p.node_id for p in partitions)
     for p in partitions:
         SET_GENERATION(partition_id=p.pk, generation=generations[p.node_id])
     publish_partitions(partitions)
+
+
+def forget_resize(allocation: Allocation, reason: str) -> None:
+    """End a resize whose allocation is released."""
+    task_end(path=allocation.path, kind=RESIZE_TASK, error=reason)
+    if allocation.resize_requested_at is not None:
+        Allocation.objects.filter(pk=allocation.pk).update(
+            resize_requested_at=None, waiting_rule="", waiting_reason=""
+        )
+
+
+def forget_suspension(allocation: Allocation, reason: str) -> None:
+    """End the suspension of an allocation that is released. Its sessions end suspended."""
+    for kind in (SUSPEND_TASK, RESUME_TASK):
+        task_end(path=allocation.path, kind=kind, error=reason)
+    if allocation.suspension:
+        Allocation.objects.filter(pk=allocation.pk).update(
+            suspension="", suspension_reason="", suspension_reports={}
+        )
 
 
 def finish_release(allocation: Allocation) -> None:

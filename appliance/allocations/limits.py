@@ -16,8 +16,15 @@ from appliance.allocations.snapshot import (
 def check_limits(
     snapshot: SchedulerSnapshot, pending: PendingAllocation, placement: Placement
 ) -> Wait | None:
-    """Return the first violated limit or quota of the request's subjects, or None."""
-    size = sum(s.compute_percent for s in placement.shares)
+    """Return the first violated limit or quota of the request's subjects, or None.
+
+    A resize that adds nothing violates none.
+    """
+    size = sum(s.size_percent for s in placement.shares)
+    if pending.growth:
+        size = pending.growth_percent
+    if size <= 0:
+        return None
     for subject in pending.subjects:
         entitlement = snapshot.entitlements.get(subject)
         if entitlement and (wait := check_subject(snapshot, pending, subject, entitlement, size)):

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from appliance.accounts.permissions import Privileges, privileges_by_user
 from appliance.allocations.eviction import evict
-from appliance.allocations.models import Allocation, AllocationState
+from appliance.allocations.models import RUNNING, Allocation, AllocationState
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 
-LIVE = (AllocationState.QUEUED, AllocationState.PREPARING, AllocationState.ACTIVE)
+LIVE = (AllocationState.QUEUED, AllocationState.PREPARING, *RUNNING)
 
 _identities_changed = threading.Event()
 _identities_changed.set()  # roles may have changed while no appliance ran

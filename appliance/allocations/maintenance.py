@@ -13,7 +13,7 @@ from appliance.activity.models import Task
 from appliance.activity.tasks import register_canceller, task_cancel, task_end, task_log, task_start
 from appliance.allocations import lifecycle
 from appliance.allocations.eviction import evict
-from appliance.allocations.models import OCCUPYING, Allocation, AllocationState
+from appliance.allocations.models import OCCUPYING, RUNNING, Allocation, AllocationState
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record
 from appliance.db import change_log
@@ -54,6 +54,10 @@ def enter_maintenance(*, node_id: UUID, grace_seconds: float, initiator: User) -
     return task
 
 
+def eviction_reason(node: Node) -> str:
+    return f"maintenance of node {node.name}"
+
+
 def entry_refusal(user: User, node: Node) -> ApplianceError | None:
     if node.state in (NodeState.READY, NodeState.CORDONED):
         return None
@@ -88,7 +92,7 @@ def start_eviction(
     )
     evict(
         allocation_id=allocation.pk,
-        reason=f"maintenance of node {node.name}",
+        reason=eviction_reason(node),
         actor=initiator.username,
         grace_seconds=grace_seconds,
     )
@@ -119,22 +123,39 @@ def complete_drained_nodes() -> None:
 
 @write_transaction
 def exit_maintenance(*, node_id: UUID, actor: str) -> Node:
-    """Make the node ready, cancel a drain that is in progress and withdraw its evictions."""
+    """Make the node ready, cancel a drain that is in progress and withdraw its evictions.
+
+    Evictions for other reasons stay: a role at the node permits nothing else.
+    """
     node = Node.objects.get(pk=node_id)
     raise_refusal(exit_refusal(node))
     if not Node.objects.filter(pk=node_id, version=node.version).update(
         state=NodeState.READY, version=F("version") + 1
     ):
         raise changed_concurrently(node)
-    active = node_blockers(node).filter(state=AllocationState.ACTIVE)
-    for allocation in active.exclude(evict_at=None):
-        lifecycle.withdraw_eviction(allocation, actor=actor)
-        task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, actor=actor)
+    for allocation in evicted_for(node):
+        withdraw_for(node, allocation, actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)
     emit_node_event(node, "node.ready", f"Node {node.name} left maintenance.", actor=actor)
     record(node, "returned", {"state": node.state}, {"state": str(NodeState.READY)})
     node.refresh_from_db()
     return node
+
+
+def evicted_for(node: Node) -> QuerySet[Allocation]:
+    """Return the allocations on the node with an announced eviction that its drain has caused."""
+    running = node_blockers(node).filter(state__in=RUNNING)
+    return running.exclude(evict_at=None).filter(end_reason=eviction_reason(node))
+
+
+def withdraw_for(node: Node, allocation: Allocation, actor: str) -> None:
+    """Withdraw the eviction, unless another node of the allocation is draining as well."""
+    others = Node.objects.filter(gpus__partitions__allocation=allocation, state=NodeState.DRAINING)
+    if (other := others.exclude(pk=node.pk).first()) is None:
+        lifecycle.withdraw_eviction(allocation, actor=actor)
+        task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, actor=actor)
+    else:
+        lifecycle.change_eviction(allocation, reason=eviction_reason(other))
 
 
 def emit_node_event(node: Node, kind: str, message: str, *, actor: str = SYSTEM) -> None:

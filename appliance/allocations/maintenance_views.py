@@ -16,8 +16,8 @@ from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.allocations import maintenance
 from appliance.allocations.models import Allocation
-from appliance.api.filters import reject_unknown_parameters
-from appliance.api.pagination import CursorPagination
+from appliance.api.fields import NumberField
+from appliance.api.listing import Listing
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, check_version
@@ -29,7 +29,7 @@ MAX_GRACE_SECONDS = 7 * 86400
 
 
 class MaintenanceSerializer(RequestSerializer[dict[str, Any]]):
-    grace_seconds = serializers.FloatField(
+    grace_seconds = NumberField(
         min_value=0,
         max_value=MAX_GRACE_SECONDS,
         required=False,
@@ -56,6 +56,9 @@ class BlockerSerializer(serializers.ModelSerializer[Allocation]):
         return allocation.name if shown else ""
 
 
+BLOCKERS = Listing(BlockerSerializer)
+
+
 def find_node(request: Request, node_id: UUID) -> Node:
     rows = Node.objects.visible_to(request_user(request)).present()
     return managed_node(request, rows, node_id)
@@ -63,6 +66,9 @@ def find_node(request: Request, node_id: UUID) -> Node:
 
 class NodeEnterMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": maintenance.ENTER.privilege}
+    version_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "tasks"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=MaintenanceSerializer, responses={202: TaskSerializer})
@@ -84,13 +90,12 @@ class NodeEnterMaintenanceView(ApplianceView):
             )
             return 202, to_json_types(serialize(TaskSerializer, task))
 
-        response = idempotent(request, effect)
-        response["Location"] = f"/api/v1/tasks/{response.data['id']}"
-        return response
+        return idempotent(request, effect)
 
 
 class NodeExitMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": maintenance.EXIT.privilege}
+    version_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
 
@@ -108,16 +113,16 @@ class NodeBlockerListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.manage"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(responses=BlockerSerializer(many=True))
+    @extend_schema(parameters=BLOCKERS.parameters, responses=BlockerSerializer(many=True))
     def get(self, request: Request, node_id: UUID) -> Response:
         """List the allocations that have partitions on a node.
 
         Managers of the node see that an allocation exists, whose it is and when it ends.
         """
-        reject_unknown_parameters(request, [])
-        blockers = maintenance.node_blockers(find_node(request, node_id))
-        page = CursorPagination()
-        rows = page.paginate_queryset(blockers.select_related("owner", "project"), request)
-        projects = projects_with(request_user(request), "allocations.view")
-        context = {"projects": projects}
-        return page.get_paginated_response(BlockerSerializer(rows, many=True, context=context).data)
+        rows = maintenance.node_blockers(find_node(request, node_id))
+        context = {"projects": projects_with(request_user(request), "allocations.view")}
+        return BLOCKERS.respond(
+            request,
+            rows.select_related("owner", "project"),
+            lambda found: BlockerSerializer(found, many=True, context=context).data,
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
@@ -38,6 +40,45 @@ class Hold(models.TextChoices):
     """Nothing is needed until its lifetime has passed."""
 
 
+class SuspensionState(models.TextChoices):
+    """Progress of a suspension. Empty: the allocation is not suspended."""
+
+    SUSPENDING = "suspending"
+    SUSPENDED = "suspended"
+    WAITING = "waiting"
+    """A program has work, and the memory of its session is in use."""
+    RESUMING = "resuming"
+    FAILED = "failed"
+    """The last one was abandoned. The allocation is active."""
+
+
+HELD = (SuspensionState.SUSPENDED, SuspensionState.WAITING)
+IN_PROGRESS = (SuspensionState.SUSPENDING, *HELD, SuspensionState.RESUMING)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Progress of a suspension, or the failure of the last one."""
+
+    state: str
+    released_bytes: int
+    reason: str
+    requested_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Progress of a resize."""
+
+    state: str
+    over_bytes: int
+    reason: str
+    requested_at: datetime | None = None
+
+
+SHRINKING = "{} MiB beyond the size are in use. They are free when its programs free them."
+RUNNING = (AllocationState.ACTIVE, AllocationState.SUSPENDED)
+"""States in which there can be sessions."""
 HOLDING = (AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED)
 """States whose partitions are granted on nodes."""
 OCCUPYING = (*HOLDING, AllocationState.RELEASING)
@@ -90,9 +131,22 @@ class Allocation(models.Model):
     )
     gpu_count = models.PositiveSmallIntegerField(default=1)
     percent = models.PositiveSmallIntegerField(default=0)
-    """Share of compute and, without `memory_bytes`, of memory. 0: proportional to the memory."""
+    """Requested share of compute and, without `memory_bytes`, of memory. 0: proportional to the
+    memory. The partitions have what is granted."""
     memory_bytes = models.PositiveBigIntegerField(default=0)
-    """Memory on each GPU. 0: proportional to the percent."""
+    """Requested memory on each GPU. 0: proportional to the percent."""
+    resize_requested_at = models.DateTimeField(null=True, blank=True)
+    """Since when an active allocation waits for the requested size. null: it does not wait."""
+    suspension = models.CharField(
+        max_length=20, choices=SuspensionState.choices, blank=True, default=""
+    )
+    suspension_revision = models.PositiveBigIntegerField(default=0)
+    """Grows with each change of what the nodes shall do; their reports name it."""
+    suspension_reason = models.CharField(max_length=200, blank=True)
+    """Why the last suspension failed. While it is resuming: why it will count as failed."""
+    suspension_requested_at = models.DateTimeField(null=True, blank=True)
+    suspension_reports = models.JSONField(default=dict, blank=True)
+    """State, released bytes and reason of each node that has reported this revision, by its id."""
     compute_mode = models.CharField(max_length=20, default="shared")
     same_node = models.BooleanField(default=False)
     model = models.CharField(max_length=100, blank=True)
@@ -144,11 +198,45 @@ class Allocation(models.Model):
                 name="allocation_by_end",
                 condition=models.Q(ended_at__isnull=False),
             ),
+            models.Index(
+                fields=["resize_requested_at"],
+                name="allocation_resize_waits",
+                condition=models.Q(resize_requested_at__isnull=False),
+            ),
         ]
 
     @property
     def path(self) -> str:
         return f"projects/{self.project_id}/allocations/{self.pk}"
+
+    @property
+    def resize(self) -> Resize | None:
+        """The resize in progress, if there is one. Reads the partitions."""
+        if self.state not in RUNNING:
+            return None
+        partitions = self.partitions.all()
+        over_bytes = sum(p.over_bytes for p in partitions)
+        if self.resize_requested_at is not None:
+            return Resize("queued", over_bytes, self.waiting_reason, self.resize_requested_at)
+        if over_bytes:
+            return Resize("shrinking", over_bytes, SHRINKING.format(over_bytes >> 20))
+        if any(p.resizing for p in partitions):
+            return Resize("applying", 0, "The nodes have not applied the size yet.")
+        return None
+
+    @property
+    def suspended(self) -> Suspension | None:
+        """The suspension of a running allocation, or the failure of its last one."""
+        if self.state not in RUNNING or not self.suspension:
+            return None
+        released = sum(released for _, released, _ in self.suspension_reports.values())
+        reasons = [reason for _, _, reason in self.suspension_reports.values() if reason]
+        return Suspension(
+            self.suspension,
+            released,
+            next(iter(reasons), self.suspension_reason),
+            self.suspension_requested_at,
+        )
 
 
 class PartitionQuerySet(models.QuerySet["Partition"]):
@@ -169,9 +257,13 @@ class Partition(models.Model):
     gpu = models.ForeignKey("inventory.Gpu", on_delete=models.PROTECT, related_name="partitions")
     position = models.PositiveSmallIntegerField()
     memory_bytes = models.PositiveBigIntegerField()
+    over_bytes = models.PositiveBigIntegerField(default=0)
+    """Memory beyond `memory_bytes` that the partition still occupies after it has shrunk."""
     compute_percent = models.PositiveSmallIntegerField()
     generation = models.PositiveBigIntegerField()
     """Generation of the node that grants the partition or, while releasing, revokes it."""
+    resizing = models.BooleanField(default=False)
+    """The node has not applied the size yet, or the partition occupies more."""
 
     objects = PartitionQuerySet.as_manager()
 
@@ -215,6 +307,8 @@ class Session(models.Model):
     launches = models.PositiveBigIntegerField(default=0)
     bytes_in = models.PositiveBigIntegerField(default=0)
     bytes_out = models.PositiveBigIntegerField(default=0)
+    longest_drain_ms = models.PositiveBigIntegerField(default=0)
+    """Longest time of the last minute that its work needed to end after a turn."""
     end_reason = models.CharField(max_length=200, blank=True)
     refused_calls = models.JSONField(default=list, blank=True)
     """Names of unsupported driver API functions that the program called."""

@@ -15,15 +15,28 @@ from appliance.accounts.authentication import request_user
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.serializers import OccupiedPartitionSerializer
-from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_id
-from appliance.api.pagination import CursorPagination
+from appliance.api.filters import parse_id, parse_text
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
 from appliance.db.change_log import Audience
 from appliance.inventory.models import Gpu
 from appliance.telemetry.views import MetricHistoryView
 
-PARTITION_FILTERS: dict[str, tuple[str, Filter]] = {"gpu_id": ("gpu_id", parse_id)}
+PARTITIONS = Listing(
+    OccupiedPartitionSerializer,
+    {
+        "gpu_id": ("gpu_id", parse_id),
+        "allocation_id": ("allocation_id", parse_id),
+        "node": ("gpu__node__name", parse_text),
+    },
+    CREATED
+    | {
+        "compute_percent": Order("compute_percent", kind=int),
+        "memory_bytes": Order("memory_bytes", kind=int),
+    },
+)
 
 
 class PartitionListView(ApplianceView):
@@ -31,7 +44,7 @@ class PartitionListView(ApplianceView):
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(
-        parameters=filter_parameters(PARTITION_FILTERS),
+        parameters=PARTITIONS.parameters,
         responses=OccupiedPartitionSerializer(many=True),
     )
     def get(self, request: Request) -> Response:
@@ -40,13 +53,7 @@ class PartitionListView(ApplianceView):
         The allocation of a partition may belong to a project that the caller may not view.
         """
         gpus = Gpu.objects.visible_to(request_user(request))
-        rows = Partition.objects.filter(gpu__in=gpus).with_names()
-        rows = apply_filters(request, rows, PARTITION_FILTERS)
-        page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response(
-            [serialize(OccupiedPartitionSerializer, row) for row in found]
-        )
+        return PARTITIONS.respond(request, Partition.objects.filter(gpu__in=gpus).with_names())
 
 
 class PartitionMetricHistoryView(MetricHistoryView):

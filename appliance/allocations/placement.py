@@ -131,6 +131,19 @@ class Share:
     node_id: UUID
     memory_bytes: int
     compute_percent: int
+    gpu_memory_bytes: int = 0
+    """Memory of the GPU; 0 if it is not known."""
+
+    @property
+    def size_percent(self) -> int:
+        """Size for quotas: the larger of the parts of compute and memory.
+
+        Memory that one request takes is of no use to others, however little compute it takes.
+        """
+        if not self.gpu_memory_bytes:
+            return self.compute_percent
+        memory_percent = -(-self.memory_bytes * WHOLE_PERCENT // self.gpu_memory_bytes)
+        return max(self.compute_percent, memory_percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +171,13 @@ def partition_size(memory_bytes: int, request: Request) -> tuple[int, int]:
     if not request.memory_bytes:
         return request.percent, share_bytes(memory_bytes, request.percent)
     wanted = -(-request.memory_bytes // GRANULARITY_BYTES) * GRANULARITY_BYTES
+    memory_bytes = max(memory_bytes, 1)  # rows of nodes that reported none before it was refused
     return request.percent or max(1, -(-wanted * WHOLE_PERCENT // memory_bytes)), wanted
 
 
 def share_of(gpu: GpuCapacity, request: Request) -> Share:
     percent, memory = partition_size(gpu.memory_bytes, request)
-    return Share(gpu.gpu_id, gpu.node_id, memory, percent)
+    return Share(gpu.gpu_id, gpu.node_id, memory, percent, gpu.memory_bytes)
 
 
 def mismatch(gpu: GpuCapacity, request: Request) -> str:
@@ -328,7 +342,9 @@ def explain(
         why = f" ({unusable.most_common(1)[0][0]})" if unusable else ""
         usable = len(matching) - unusable.total()
         return f"{requested}, but the pool has {count_gpus(usable, 'usable')}{why}."
-    most = max(g.free_percent for g in matching if g.usable)
+    usable_gpus = [g for g in matching if g.usable]
+    most = max(g.free_percent for g in usable_gpus)
+    memory = max(g.free_memory_bytes for g in usable_gpus if g.free_percent == most)
     exclusive = (
         " The pool is exclusive: a GPU holds at most one partition."
         if Policy.EXCLUSIVE in policies
@@ -336,7 +352,7 @@ def explain(
     )
     return (
         f"{requested}, but only {count_gpus(len(fitting))} can hold it; the most free on one GPU "
-        f"is {most} %.{exclusive} The allocation starts when others end."
+        f"is {most} % with {memory >> 20} MiB.{exclusive} The allocation starts when others end."
     )
 
 

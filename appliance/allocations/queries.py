@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Prefetch
 
 from appliance.allocations.models import (
+    IN_PROGRESS,
     Allocation,
     AllocationQuerySet,
     AllocationState,
@@ -24,6 +25,24 @@ PARTITIONS_WITH_NAMES = Select(
     lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position")
 )
 QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
+RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
+"""Without the state: SQLite would scan all active allocations."""
+
+
+def waiting_allocations() -> list[Allocation]:
+    """Return the requests in the queue, and the active allocations that wait to grow.
+
+    A size with less memory is not granted during a suspension: the node would report the memory as
+    free that the programs need when they go on.
+    """
+    growing = [
+        a
+        for a in RESIZED_ALLOCATIONS.objects()
+        if a.state == AllocationState.ACTIVE
+        and a.evict_at is None
+        and a.suspension not in IN_PROGRESS
+    ]
+    return QUEUED_ALLOCATIONS.objects() + growing
 
 
 def serializable_allocations() -> AllocationQuerySet:

@@ -119,11 +119,12 @@ def try_pool(
     first: PendingAllocation | None,
 ) -> Start | Wait:
     """Place a request in one pool and check limits, order and reservations."""
-    if reason := snapshot.failed_placements.get((pool_id, pending.request)):
+    key = (pool_id, pending.request, pending.growth)
+    if reason := snapshot.failed_placements.get(key):
         return Wait(WaitingRule.CAPACITY, reason)
-    outcome = place(pool.gpus, pending.request, pool.policies)
+    outcome = pending.place(pool.gpus, pool.policies)
     if isinstance(outcome, NoPlacement):
-        snapshot.failed_placements[(pool_id, pending.request)] = outcome.reason
+        snapshot.failed_placements[key] = outcome.reason
         return Wait(WaitingRule.CAPACITY, outcome.reason)
     if wait := check_limits(snapshot, pending, outcome):
         return wait
@@ -146,9 +147,10 @@ def check_order(
     age = snapshot.now - first.created_at
     if age <= BACKFILL_LIMIT or pending.reservation_id or not blocks(pool, first, placement):
         return None
+    what = "resize to" if first.growth else "request for"
     return Wait(
         WaitingRule.AHEAD,
-        f"A request for {first.request} is first in pool {pool.name} and has waited for "
+        f"A {what} {first.request} is first in pool {pool.name} and has waited for "
         f"{format_minutes(age)}. GPUs that match it are kept for it.",
     )
 
@@ -161,6 +163,8 @@ def format_minutes(duration: timedelta) -> str:
 def blocks(pool: PoolCapacity, first: PendingAllocation, placement: Placement) -> bool:
     """Return whether the placement uses a GPU that the first request could use when empty."""
     taken = {s.gpu_id for s in placement.shares}
+    if first.growth:
+        return any(s.gpu_id in taken for s in first.growth)
     empty = [
         replace(g, free_percent=100, free_memory_bytes=g.memory_bytes, usable=True)
         for g in pool.gpus
@@ -206,6 +210,6 @@ def check_reservation(
         return None
     return Wait(
         WaitingRule.RESERVATION,
-        f"{r.request} are kept for reservation {r.name} from {r.starts_at:%Y-%m-%d %H:%M} to "
+        f"{r.request} are kept for a reservation from {r.starts_at:%Y-%m-%d %H:%M} to "
         f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before.",
     )

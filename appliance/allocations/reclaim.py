@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from appliance.allocations.limits import check_limits
-from appliance.allocations.placement import GpuCapacity, Placement, Request, place
+from appliance.allocations.placement import GpuCapacity, Placement
 from appliance.allocations.snapshot import (
     ActiveAllocation,
     PendingAllocation,
@@ -33,7 +33,7 @@ def reclaim(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Wait | N
             continue
         leaving = [a for a in snapshot.active.values() if a.leaving and a.pool_id == pool_id]
         gpus = add_shares(pool.gpus, (s for a in leaving for s in a.shares))
-        if leaving and isinstance(place(gpus, pending.request, pool.policies), Placement):
+        if leaving and isinstance(pending.place(gpus, pool.policies), Placement):
             return Wait(
                 WaitingRule.RECLAIM,
                 f"{count_allocations(len(leaving))} of pool {pool.name} will end. "
@@ -70,7 +70,11 @@ def select_victims(
     candidates = [
         a
         for a in snapshot.active.values()
-        if a.pool_id == pool_id and a.preemptible and not a.leaving and a.started_at < snapshot.now
+        if a.pool_id == pool_id
+        and a.preemptible
+        and not a.leaving
+        and a.started_at < snapshot.now
+        and a.allocation_id != pending.allocation_id
     ]
     for a in sorted(
         candidates, key=lambda a: (a.priority, -a.started_at.timestamp(), a.allocation_id.int)
@@ -79,10 +83,10 @@ def select_victims(
             continue
         freed = add_shares(freed, a.shares)
         chosen.append(a)
-        outcome = place(freed, pending.request, pool.policies)
+        outcome = pending.place(freed, pool.policies)
         after.active.discard(a.allocation_id)
         if isinstance(outcome, Placement) and not check_limits(after, pending, outcome):
-            return drop_unneeded(chosen, freed, pending.request, pool)
+            return drop_unneeded(chosen, freed, pending, pool)
     return []
 
 
@@ -117,14 +121,14 @@ def may_preempt(
 def drop_unneeded(
     chosen: Sequence[ActiveAllocation],
     freed: Sequence[GpuCapacity],
-    request: Request,
+    pending: PendingAllocation,
     pool: PoolCapacity,
 ) -> list[ActiveAllocation]:
     """Return the victims without those that need not leave; the last chosen are spared first."""
     victims, gpus = list(chosen), list(freed)
     for a in reversed(chosen):
         occupied = subtract_shares(gpus, a.shares)
-        if isinstance(place(occupied, request, pool.policies), Placement):
+        if isinstance(pending.place(occupied, pool.policies), Placement):
             gpus = occupied
             victims.remove(a)
     return victims

@@ -5,32 +5,33 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError, OperationalError
 
 from appliance.activity.tasks import task_log
-from appliance.allocations import lifecycle, queue, snapshot_loader
+from appliance.allocations import lifecycle, queue, resizing, snapshot_loader
 from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
-from appliance.allocations.queries import QUEUED_ALLOCATIONS
+from appliance.allocations.queries import waiting_allocations
 from appliance.allocations.snapshot import Start, Wait
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import run_in_savepoint, write_transaction
 from appliance.runtime import disk_space
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import AllocationSettings
 
 log = logging.getLogger(__name__)
 
 
 @write_transaction
 def run_tick() -> dict[UUID, Wait]:
-    """Start queued allocations, evict victims and update the reasons of the others.
+    """Start queued allocations, grow others, evict victims and update the reasons of the rest.
 
     Returns the decisions on those that wait. While the disk is full the queue stays as it is.
     """
     waits: dict[UUID, Wait] = {}
-    rows = QUEUED_ALLOCATIONS.objects()
+    rows = waiting_allocations()
     if not rows or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
@@ -45,7 +46,7 @@ def run_tick() -> dict[UUID, Wait]:
 
 
 def start(allocation: Allocation, decision: Start) -> None:
-    """Grant the placement. If another scheduler was faster, the allocation stays queued."""
+    """Grant the placement or growth. If another scheduler was faster, it stays in the queue."""
 
     def handle_conflict() -> None:
         index.reset()
@@ -55,8 +56,14 @@ def start(allocation: Allocation, decision: Start) -> None:
             allocation.pk,
         )
 
+    def grant() -> None:
+        if allocation.state == AllocationState.QUEUED:
+            lifecycle.prepare(allocation, decision.pool_id, decision.placement.shares)
+        else:
+            resizing.grant(allocation)
+
     run_in_savepoint(
-        lambda: lifecycle.prepare(allocation, decision.pool_id, decision.placement.shares),
+        grant,
         (IntegrityError, OperationalError),
         handle_conflict,
     )
@@ -66,17 +73,19 @@ def wait(allocation: Allocation, decision: Wait) -> None:
     """Record the reason for waiting if it changed, and announce evictions."""
     reason = decision.reason[:500]
     if (allocation.waiting_rule, allocation.waiting_reason) != (decision.rule, reason):
-        Allocation.objects.filter(pk=allocation.pk, state=AllocationState.QUEUED).update(
+        queued = allocation.state == AllocationState.QUEUED
+        Allocation.objects.filter(pk=allocation.pk, state=allocation.state).update(
             waiting_rule=decision.rule, waiting_reason=reason
         )
         change_log.record(Topic.ALLOCATION, allocation.pk)
-        task_log(path=allocation.path, kind=lifecycle.PREPARE_TASK, message=decision.reason)
+        kind = lifecycle.PREPARE_TASK if queued else lifecycle.RESIZE_TASK
+        task_log(path=allocation.path, kind=kind, message=decision.reason)
     for victim in decision.evictions:
         evict(
             allocation_id=victim,
-            reason=f"preempted by allocation {allocation.name or allocation.pk} "
-            f"of project {allocation.project.name}",
-            grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
+            # Without names: the victim may belong to another project.
+            reason=f"preempted by allocation {allocation.pk}",
+            grace_seconds=current(AllocationSettings).preemption_grace_seconds,
         )
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from appliance.accounts.services import DEFAULT_PROJECT
-from appliance.allocations.models import Allocation, Hold, Partition
+from appliance.allocations.models import (
+    Allocation,
+    Hold,
+    Partition,
+    Resize,
+    Suspension,
+    SuspensionState,
+)
 from appliance.allocations.placement import ComputeMode
+from appliance.api.encoding import format_timestamp
 from appliance.api.fields import LabelsField, LineField, NameField, StrictBooleanField
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
@@ -34,6 +43,7 @@ class PartitionSerializer(RowSerializer[Partition]):
             "node",
             "position",
             "memory_bytes",
+            "over_bytes",
             "compute_percent",
         )
 
@@ -46,6 +56,68 @@ class OccupiedPartitionSerializer(PartitionSerializer):
 
     class Meta(PartitionSerializer.Meta):
         fields = (*PartitionSerializer.Meta.fields, "allocation_id", "state")
+
+
+class ResizeSerializer(serializers.Serializer[Resize]):
+    state = serializers.ChoiceField(
+        ["queued", "applying", "shrinking"],
+        help_text="`queued`: it waits for capacity and keeps its size. `applying`: its nodes have "
+        "not applied the size yet. `shrinking`: it uses more memory than its size.",
+    )
+    over_bytes = serializers.IntegerField(
+        help_text="Memory beyond its size that it still occupies on all its GPUs. Its nodes have "
+        "not confirmed less."
+    )
+    reason = serializers.CharField(help_text="What the resize waits for.")
+    requested_at = serializers.DateTimeField(
+        allow_null=True, help_text="Since when it is queued; null in the other states."
+    )
+
+
+class SuspensionSerializer(serializers.Serializer[Suspension]):
+    state = serializers.ChoiceField(
+        SuspensionState.values,
+        help_text="`suspending`: its sessions end their work and move their memory to host memory. "
+        "`suspended`: they have. `waiting`: a program has work, and other sessions of the "
+        "allocation use its memory. `resuming`: the memory moves back. `failed`: the last "
+        "suspension was abandoned; the allocation is active.",
+    )
+    released_bytes = serializers.IntegerField(
+        help_text="Device memory that its sessions have released. It stays reserved for the "
+        "allocation."
+    )
+    reason = serializers.CharField(
+        allow_blank=True, help_text="Why it failed, or what it waits for."
+    )
+    requested_at = serializers.DateTimeField(
+        allow_null=True, help_text="Time of the request, or of the failure."
+    )
+
+
+def suspension_of(allocation: Allocation) -> dict[str, Any] | None:
+    suspension = allocation.suspended
+    if suspension is None:
+        return None
+    at = suspension.requested_at
+    return {
+        "state": suspension.state,
+        "released_bytes": suspension.released_bytes,
+        "reason": suspension.reason,
+        "requested_at": None if at is None else format_timestamp(at),
+    }
+
+
+def resize_of(allocation: Allocation) -> dict[str, Any] | None:
+    resize = allocation.resize
+    if resize is None:
+        return None
+    at = resize.requested_at
+    return {
+        "state": resize.state,
+        "over_bytes": resize.over_bytes,
+        "reason": resize.reason,
+        "requested_at": None if at is None else format_timestamp(at),
+    }
 
 
 # Requires rows annotated by `with_names` and with their partitions prefetched.
@@ -75,6 +147,13 @@ class AllocationSerializer(RowSerializer[Allocation]):
         help_text="Labels that its GPUs or their nodes must have.",
     )
     partitions = PartitionSerializer(many=True, read_only=True)
+    resize = serializers.SerializerMethodField(
+        help_text="The resize in progress; null if there is none. `percent` and `memory_bytes` are "
+        "the requested size, the partitions have the granted one."
+    )
+    suspension = serializers.SerializerMethodField(
+        help_text="The suspension in progress, or the failure of the last one; null without one."
+    )
     compute_enforcement = serializers.CharField(
         read_only=True,
         allow_null=True,
@@ -108,6 +187,8 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "hold",
             "reservation_id",
             "partitions",
+            "resize",
+            "suspension",
             "waiting_rule",
             "waiting_reason",
             "evict_at",
@@ -118,6 +199,30 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "active_at",
             "ended_at",
         )
+
+    @extend_schema_field(ResizeSerializer(allow_null=True))
+    def get_resize(self, allocation: Allocation) -> dict[str, Any] | None:
+        return resize_of(allocation)
+
+    @extend_schema_field(SuspensionSerializer(allow_null=True))
+    def get_suspension(self, allocation: Allocation) -> dict[str, Any] | None:
+        return suspension_of(allocation)
+
+
+class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
+    percent = serializers.IntegerField(
+        min_value=0,
+        max_value=100,
+        required=False,
+        help_text="Share of the compute of each GPU and, unless the allocation has memory_bytes, "
+        "of its memory. 0: in proportion to memory_bytes.",
+    )
+    memory_bytes = serializers.IntegerField(
+        min_value=0,
+        max_value=1 << 50,
+        required=False,
+        help_text="Memory on each GPU. 0: in proportion to the percent.",
+    )
 
 
 class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
@@ -164,14 +269,14 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         help_text="Labels that each GPU or its node must have.",
     )
     min_cuda_version = serializers.RegexField(
-        r"^(\d{1,3}(\.\d{1,3})?)?$",
+        r"^([0-9]{1,3}(\.[0-9]{1,3})?)?$",
         required=False,
         default="",
         allow_blank=True,
         help_text="CUDA version that the driver must support, such as 12.4.",
     )
     min_driver_version = serializers.RegexField(
-        r"^(\d{1,5}(\.\d{1,5}){0,3})?$", required=False, default="", allow_blank=True
+        r"^([0-9]{1,5}(\.[0-9]{1,5}){0,3})?$", required=False, default="", allow_blank=True
     )
     priority = serializers.IntegerField(
         min_value=0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from uuid import UUID
@@ -12,10 +12,14 @@ from django.db import transaction
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
 from appliance.activity.tasks import task_start
-from appliance.allocations import leases, lifecycle
+from appliance.allocations import leases, lifecycle, resizing
 from appliance.allocations.eviction import evict
 from appliance.allocations.feasibility import reason_against
-from appliance.allocations.grants import GrantedPartition, load_node_partitions, load_partitions
+from appliance.allocations.grants import (
+    GrantedPartition,
+    load_changing_partitions,
+    load_partitions,
+)
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
@@ -33,6 +37,10 @@ from appliance.runtime import disk_space
 
 RESERVED_PRIORITY = 100
 """Requests with this priority or a higher one need allocations.manage on the whole appliance."""
+
+MAX_QUEUED = 256
+"""Requests of a user in the queue. The scheduler tries all of them in each tick, and those with the
+hold `lifetime` wait without a client."""
 
 PROJECT_BY_NAME = Select(lambda name: Project.objects.filter(name=name))
 POOL_BY_NAME = Select(lambda name: Pool.objects.filter(name=name))
@@ -70,8 +78,8 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
             unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, INVALID for a
-            hold by a lifetime that is unlimited, UNSATISFIABLE if it can never start, DISK_FULL if
-            the appliance has too little space.
+            hold by a lifetime that is unlimited, CONFLICT for one request too many in the queue,
+            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space.
     """
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -118,9 +126,22 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     )
     transaction.on_commit(partial(leases.renew_lease, allocation.pk))
     wait = run_tick().get(allocation.pk)
-    if wait and not spec.allow_pending:
-        check_can_start(allocation, wait)
+    if wait:
+        check_queue_length(owner)
+        if not spec.allow_pending:
+            check_can_start(allocation, wait)
     return allocation
+
+
+def check_queue_length(owner: User) -> None:
+    """Raise ApplianceError CONFLICT if the user has too many requests in the queue."""
+    queued = Allocation.objects.filter(owner=owner, state=AllocationState.QUEUED).count()
+    if queued > MAX_QUEUED:
+        raise ApplianceError(
+            Code.CONFLICT,
+            f"{owner.username} has {MAX_QUEUED} requests in the queue, the most there may be. "
+            "Request again when some of them have started.",
+        )
 
 
 def check_can_start(allocation: Allocation, wait: Wait) -> None:
@@ -138,11 +159,15 @@ def check_can_start(allocation: Allocation, wait: Wait) -> None:
 
 def find_project(owner: User, name: str) -> Project:
     project = PROJECT_BY_NAME.first(name=name)
+    if project is None and can(owner, "allocations.create", None):
+        raise ApplianceError(
+            Code.NOT_FOUND, f"Project {name} not found. List projects with: busbar project list"
+        )
     if project is None or not can(owner, "allocations.create", project.pk):
         raise ApplianceError(
             Code.DENIED,
             f"Allocations in project {name} are denied. "
-            "Ask an operator for the role `user` in this project.",
+            "Ask an administrator of the project for the role `user` in it.",
         )
     return project
 
@@ -196,14 +221,20 @@ def shorter(first: int | None, second: int | None) -> int | None:
 
 @write_transaction
 def record_applied_generation(
-    *, node_id: UUID, generation: int, alive: Collection[UUID] = ()
+    *,
+    node_id: UUID,
+    generation: int,
+    alive: Collection[UUID] = (),
+    over: Mapping[UUID, Sequence[int]] | None = None,
 ) -> None:
     """Advance allocations after a node has applied a generation.
 
     A preparing allocation becomes active when all of its nodes have applied its grant. A releasing
-    one frees its partitions on this node, unless it still has sessions there (`alive`).
+    one frees its partitions on this node, unless it still has sessions there (`alive`). One that
+    has shrunk frees what it no longer holds: `over` has the bytes of those that hold more than
+    their size. An agent that does not tell them (None) frees them with the last session.
     """
-    freed, here = 0, load_node_partitions(node_id, CHANGING)
+    freed, here = 0, load_changing_partitions(node_id, CHANGING)
     for allocation in ALLOCATIONS_BY_ID.objects(ids=sorted(here)) if here else ():
         partitions = (
             here[allocation.pk]
@@ -213,6 +244,10 @@ def record_applied_generation(
         if allocation.state == AllocationState.PREPARING:
             if all(is_applied(p, node_id, generation) for p in partitions):
                 lifecycle.activate(allocation, partitions)
+        elif allocation.state != AllocationState.RELEASING:
+            own = here[allocation.pk]
+            held = held_bytes(own, over, has_sessions=allocation.pk in alive)
+            freed += resizing.confirm(allocation, own, generation, held)
         elif allocation.pk not in alive:
             ended = [p for p in partitions if p.node_id == node_id and p.generation <= generation]
             freed += lifecycle.free_partitions(ended)
@@ -220,6 +255,18 @@ def record_applied_generation(
                 lifecycle.finish_release(allocation)
     if freed:
         run_tick()
+
+
+def held_bytes(
+    partitions: Sequence[GrantedPartition],
+    over: Mapping[UUID, Sequence[int]] | None,
+    *,
+    has_sessions: bool,
+) -> Sequence[int] | None:
+    """Return the bytes that an allocation's partitions on a node hold at most; None: unknown."""
+    if over is None and has_sessions:
+        return None
+    return (over or {}).get(partitions[0].allocation_id, [0] * len(partitions))
 
 
 def is_applied(partition: GrantedPartition, node_id: UUID, generation: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -15,25 +16,21 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.activity.feed import hub
 from appliance.allocations.models import Session, SessionState
+from appliance.allocations.sessions import series_id_of
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_choice,
     parse_id,
+    parse_text,
+    parse_time,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
 from appliance.db.change_log import Audience
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
-
-SESSION_FILTERS: dict[str, tuple[str, Filter]] = {
-    "state": ("state", parse_choice(*SessionState.values)),
-    "allocation_id": ("allocation_id", parse_id),
-}
 
 
 class SessionSerializer(RowSerializer[Session]):
@@ -68,6 +65,7 @@ class SessionSerializer(RowSerializer[Session]):
             "isolation",
             "compute_mode",
             "compute_enforcement",
+            "longest_drain_ms",
             "memory_bytes",
             "launches",
             "bytes_in",
@@ -85,27 +83,39 @@ class SessionSerializer(RowSerializer[Session]):
         """Replace the counters of open sessions by the newer values in memory."""
         row = super().to_representation(instance)
         if instance.state != SessionState.CLOSED:
-            metrics = series.latest_metrics(instance.pk)
+            metrics = series.latest_metrics(series_id_of(instance.pk))
             row |= {name: int(value) for name, value in metrics.items() if name in row}
         return row
+
+
+SESSIONS = Listing(
+    SessionSerializer,
+    {
+        "state": ("state", parse_choice(*SessionState.values)),
+        "allocation_id": ("allocation_id", parse_id),
+        "node": ("node__name", parse_text),
+        "closed_since": ("closed_at__gte", parse_time),
+        "closed_until": ("closed_at__lt", parse_time),
+    },
+    CREATED
+    | {
+        "opened_at": Order("opened_at", kind=datetime),
+        "memory_bytes": Order("memory_bytes", kind=int),
+        "program": Order("program"),
+    },
+)
 
 
 class SessionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
-    @extend_schema(
-        parameters=filter_parameters(SESSION_FILTERS), responses=SessionSerializer(many=True)
-    )
+    @extend_schema(parameters=SESSIONS.parameters, responses=SessionSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the sessions of all projects that the caller may view."""
         rows = Session.objects.visible_to(request_user(request)).select_related(
             "node", "allocation"
         )
-        rows = apply_filters(request, rows, SESSION_FILTERS)
-        page = CursorPagination()
-        return page.get_paginated_response(
-            [serialize(SessionSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        return SESSIONS.respond(request, rows)
 
 
 class SessionView(ApplianceView):
@@ -124,7 +134,7 @@ class SessionMetricHistoryView(MetricHistoryView):
 
     def find_series(self, request: Request, object_id: UUID) -> UUID:
         rows = Session.objects.visible_to(request_user(request))
-        return get_object_or_404(rows, pk=object_id).pk
+        return series_id_of(get_object_or_404(rows, pk=object_id).pk)
 
 
 def session_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

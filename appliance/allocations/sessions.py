@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.utils import timezone
 
@@ -17,12 +17,14 @@ from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.telemetry import series
 
-COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out")
+COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms")
 COUNTER_SAVE_INTERVAL_SECONDS = 5.0
 CHANGE_ROWS = 4
 """Work of a change with its event, in rows that are written; counters are one row."""
 MAX_REFUSED_CALLS = 64
 """Stored names of a session."""
+SERIES = UUID("c2c1c1c0-6d0c-4d4b-9a0f-1a7b1f6c9b52")
+"""Namespace of the ids of the samples of sessions."""
 _counters_saved_at: dict[UUID, float] = {}
 
 
@@ -45,6 +47,15 @@ class ReportedSession:
     refused_calls: tuple[str, ...] = ()
     partition_bytes: tuple[int, ...] = ()
     """Memory used in each partition of the allocation on the node, in the order of its grant."""
+    longest_drain_ms: int = 0
+
+
+def series_id_of(session_id: UUID) -> UUID:
+    """Return the id of the samples of a session.
+
+    The node chooses the id of a session, and could name the samples of something else by it.
+    """
+    return uuid5(SERIES, session_id.hex)
 
 
 def open_session(node_id: UUID, report: ReportedSession) -> Session:
@@ -81,7 +92,8 @@ def update_session(session: Session, report: ReportedSession) -> int:
     Return the number of written rows.
     """
     counters = {name: getattr(report, name) for name in COUNTERS}
-    series.record(COUNTERS, {session.pk: list(map(float, counters.values()))}, time.time())
+    values_by_series = {series_id_of(session.pk): list(map(float, counters.values()))}
+    series.record(COUNTERS, values_by_series, time.time())
     work_done = report.launches + report.bytes_in + report.bytes_out
     idleness.record_work(session.allocation_id, session.pk, work_done)
     values = {"state": report.state, "isolation": report.isolation}
@@ -132,7 +144,7 @@ def close_session(session: Session, reason: str) -> int:
     ):
         return 0
     _counters_saved_at.pop(session.pk, None)
-    change_log.record(Topic.SERIES_END, session.pk)
+    change_log.record(Topic.SERIES_END, series_id_of(session.pk))
     idleness.forget_session(session.pk)
     leases.renew_lease(session.allocation_id)
     emit_session_event(

@@ -1,8 +1,8 @@
 """State on which the scheduler decides: pending requests, active allocations and quotas.
 
-Pure data without database access. Sizes are in percent of the compute of one GPU, so two whole
-GPUs are 200. A project may always use its quota. Beyond it, the project borrows idle capacity and
-returns it on demand. A limit is never exceeded.
+Pure data without database access. Sizes are in percent of one GPU, of its compute or of its memory,
+so two whole GPUs are 200. A project may always use its quota. Beyond it, the project borrows idle
+capacity and returns it on demand. A limit is never exceeded.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from appliance.allocations.placement import (
     DEFAULT_POLICIES,
     WHOLE_PERCENT,
     GpuCapacity,
+    NoPlacement,
     Placement,
     Policy,
     Request,
     Share,
+    place,
 )
+from appliance.allocations.sizes import place_growth
 from appliance.pools.subject_kind import SubjectKind
 
 
@@ -60,7 +63,7 @@ class Entitlement:
 
 @dataclass(frozen=True, slots=True)
 class PendingAllocation:
-    """A request in the queue."""
+    """A request in the queue, or an active allocation that waits to grow."""
 
     allocation_id: UUID
     request: Request
@@ -74,11 +77,30 @@ class PendingAllocation:
     lifetime: timedelta | None = None
     """None: unlimited."""
     reservation_id: UUID | None = None
+    growth: tuple[Share, ...] = ()
+    """Growth of each GPU of an active allocation. Empty: a request in the queue."""
+    growth_percent: int = 0
+    """Size of the growth."""
 
     @property
     def max_percent(self) -> int:
         """Upper bound of the size: for requests in bytes, the percentage depends on the GPU."""
-        return self.request.gpu_count * (self.request.percent or WHOLE_PERCENT)
+        if self.growth:
+            return self.growth_percent
+        percent = 0 if self.request.memory_bytes else self.request.percent
+        return self.request.gpu_count * (percent or WHOLE_PERCENT)
+
+    @property
+    def added_gpus(self) -> int:
+        return 0 if self.growth else self.request.gpu_count
+
+    def place(
+        self, gpus: Sequence[GpuCapacity], policies: Sequence[Policy]
+    ) -> Placement | NoPlacement:
+        """Return the additional shares, or the reason why there is no capacity for them."""
+        return (
+            place_growth(gpus, self.growth) if self.growth else place(gpus, self.request, policies)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,7 @@ class ActiveAllocation:
 
     @property
     def percent(self) -> int:
-        return sum(s.compute_percent for s in self.shares)
+        return sum(s.size_percent for s in self.shares)
 
 
 class ActiveAllocations(dict[UUID, ActiveAllocation]):
@@ -193,8 +215,10 @@ class SchedulerSnapshot:
     reservations: Sequence[Reservation] = ()
     past_use: Mapping[UUID, float] = field(default_factory=dict)
     """Decayed past use of each project, in percent. It lowers the project's priority."""
-    failed_placements: dict[tuple[UUID, Request], str] = field(init=False, default_factory=dict)
-    """Reasons by pool and request. Capacity only shrinks during a tick, so failures stay valid."""
+    failed_placements: dict[tuple[UUID, Request, tuple[Share, ...]], str] = field(
+        init=False, default_factory=dict
+    )
+    """Reasons by pool, request and growth. Capacity only shrinks during a tick, so they hold."""
 
     @property
     def use(self) -> Counter[Subject]:
@@ -222,7 +246,7 @@ class SchedulerSnapshot:
         )
         return (
             r is not None
-            and self.reserved_gpus_in_use(r) + pending.request.gpu_count <= r.request.gpu_count
+            and self.reserved_gpus_in_use(r) + pending.added_gpus <= r.request.gpu_count
         )
 
     def reserved_gpus_in_use(self, r: Reservation) -> int:
@@ -233,6 +257,11 @@ class SchedulerSnapshot:
         pool = self.pools[start.pool_id]
         remaining = subtract_shares(pool.gpus, start.placement.shares)
         self.pools[start.pool_id] = replace(pool, gpus=remaining)
+        if pending.growth:
+            grown = self.active[pending.allocation_id]
+            shares = tuple(map(sum_of, grown.shares, start.placement.shares))
+            self.active[pending.allocation_id] = replace(grown, shares=shares)
+            return
         self.active[pending.allocation_id] = ActiveAllocation(
             pending.allocation_id,
             start.pool_id,
@@ -245,6 +274,15 @@ class SchedulerSnapshot:
             ends_at=self.now + pending.lifetime if pending.lifetime else None,
             reservation_id=pending.reservation_id,
         )
+
+
+def sum_of(share: Share, added: Share) -> Share:
+    """Return a share after its growth."""
+    return replace(
+        share,
+        memory_bytes=share.memory_bytes + added.memory_bytes,
+        compute_percent=share.compute_percent + added.compute_percent,
+    )
 
 
 def subtract_shares(gpus: Sequence[GpuCapacity], shares: Iterable[Share]) -> list[GpuCapacity]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -12,6 +13,7 @@ from django.db.models import QuerySet
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition
 from appliance.allocations.placement import ComputeMode, Request, Share
 from appliance.allocations.queries import MAX_PREPARED_IDS
+from appliance.allocations.sizes import SizedPartition, growth, growth_percent
 from appliance.allocations.snapshot import (
     ActiveAllocation,
     ActiveAllocations,
@@ -32,7 +34,9 @@ class ShareRow(NamedTuple):
     gpu_id: UUID
     gpu__node_id: UUID
     memory_bytes: int
+    over_bytes: int
     compute_percent: int
+    gpu__memory_bytes: int
     allocation__state: str
     allocation__placed_pool_id: UUID | None
     allocation__pool_id: UUID | None
@@ -70,7 +74,13 @@ def load_active_allocations(allocation_ids: Iterable[UUID] | None = None) -> Act
     for columns in rows:
         row = ShareRow(*columns)
         shares.setdefault(row.allocation_id, []).append(
-            Share(row.gpu_id, row.gpu__node_id, row.memory_bytes, row.compute_percent)
+            Share(
+                row.gpu_id,
+                row.gpu__node_id,
+                row.memory_bytes + row.over_bytes,
+                row.compute_percent,
+                row.gpu__memory_bytes,
+            )
         )
         last[row.allocation_id] = row
     return ActiveAllocations(
@@ -78,6 +88,27 @@ def load_active_allocations(allocation_ids: Iterable[UUID] | None = None) -> Act
         for i, row in last.items()
         if row.allocation__state in OCCUPYING
     )
+
+
+SELECT_SIZED = Select(
+    lambda allocation_ids: (
+        Partition.objects.filter(allocation_id__in=allocation_ids)
+        .order_by("position")
+        .values_list(*SizedPartition._fields)
+    )
+)
+
+
+def load_sized_partitions(allocation_ids: Sequence[UUID]) -> dict[UUID, list[SizedPartition]]:
+    """Return the partitions of allocations with the sizes of their GPUs, in order of position."""
+    found: dict[UUID, list[SizedPartition]] = {}
+    if not allocation_ids:
+        return found
+    read = SELECT_SIZED.rows if len(allocation_ids) <= MAX_PREPARED_IDS else SELECT_SIZED.build
+    for row in read(allocation_ids=list(allocation_ids)):
+        partition = SizedPartition(*row)
+        found.setdefault(partition.allocation_id, []).append(partition)
+    return found
 
 
 def active_allocation(row: ShareRow, shares: tuple[Share, ...]) -> ActiveAllocation:
@@ -124,6 +155,27 @@ def placement_request(a: Allocation) -> Request:
         tuple(sorted(a.selector.items())),
         parse_version(a.min_driver_version) if a.min_driver_version else (),
         parse_version(a.min_cuda_version) if a.min_cuda_version else (),
+    )
+
+
+def pending_growth(
+    a: Allocation,
+    partitions: Sequence[SizedPartition],
+    department_id: UUID | None,
+    now: datetime,
+) -> PendingAllocation:
+    """Convert an active allocation that waits to grow. It can only grow on its GPUs."""
+    pools = (a.placed_pool_id,) if a.placed_pool_id else ()
+    pending = pending_allocation(a, pools, department_id)
+    lifetime = pending.lifetime
+    if lifetime is not None and a.active_at is not None:
+        lifetime = a.active_at + lifetime - now
+    return replace(
+        pending,
+        created_at=a.resize_requested_at or now,
+        lifetime=lifetime,
+        growth=growth(partitions, pending.request),
+        growth_percent=growth_percent(partitions, pending.request),
     )
 
 

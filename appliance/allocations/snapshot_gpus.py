@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,11 +16,16 @@ from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
 from appliance.pools.isolation import satisfies
 from appliance.telemetry import reachability
 
+SITE_LABEL = "site"
+VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Convert "580.95.05" to (580, 95, 5). Other text gives (), which is older than any version."""
-    parts = text.split(".")
-    return tuple(int(p) for p in parts) if all(p.isdigit() for p in parts) else ()
+    """Convert "580.95.05" to (580, 95, 5). Other text gives (), which is older than any version.
+
+    The text comes from a node, and the scheduler reads it: it must not raise an error.
+    """
+    return tuple(map(int, text.split("."))) if VERSION.fullmatch(text) else ()
 
 
 class GpuRow(NamedTuple):
@@ -81,7 +87,6 @@ def load_gpus(
 
 def gpu_capacity(row: GpuRow) -> GpuCapacity:
     reason = unusable_reason(row)
-    site = {"site": row.node__site__name} if row.node__site__name else {}
     return GpuCapacity(
         row.pk,
         row.node_id,
@@ -91,10 +96,21 @@ def gpu_capacity(row: GpuRow) -> GpuCapacity:
         not reason,
         reason,
         row.model,
-        site | row.node__labels | row.labels,
+        labels_of(row),
         parse_version(row.node__driver_version),
         parse_version(row.node__cuda_version) if row.node__cuda_version else (),
     )
+
+
+def labels_of(row: GpuRow) -> dict[str, str]:
+    """Return the labels by which requests select the GPU.
+
+    The label `site` is the site: a label of this name on the node or GPU would let their operators
+    take requests for another site.
+    """
+    labels: dict[str, str] = row.node__labels | row.labels
+    labels.pop(SITE_LABEL, None)
+    return labels | {SITE_LABEL: row.node__site__name} if row.node__site__name else labels
 
 
 def unusable_reason(row: GpuRow) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
-from appliance.allocations.models import Allocation
+from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.placement import GpuCapacity, Policy, Request
-from appliance.allocations.queries import QUEUED_ALLOCATIONS
+from appliance.allocations.queries import waiting_allocations
 from appliance.allocations.snapshot import (
     ActiveAllocations,
     Entitlement,
@@ -21,7 +22,12 @@ from appliance.allocations.snapshot import (
     SchedulerSnapshot,
     Subject,
 )
-from appliance.allocations.snapshot_allocations import load_active_allocations, pending_allocation
+from appliance.allocations.snapshot_allocations import (
+    load_active_allocations,
+    load_sized_partitions,
+    pending_allocation,
+    pending_growth,
+)
 from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.pools import models as pools
 from appliance.pools.fair_share import PastUse, load_past_use, mean_past_use
@@ -133,9 +139,21 @@ def load_snapshot(
         [r for r in rules.reservations if r.ends_at > now],
         mean_past_use(now, rules.past_use),
     )
-    rows = QUEUED_ALLOCATIONS.objects() if queued is None else queued
-    departments = rules.departments
-    return snapshot, {
-        a.pk: (a, pending_allocation(a, rules.pools_to_try(a), departments.get(a.project_id)))
-        for a in rows
-    }
+    rows = waiting_allocations() if queued is None else queued
+    return snapshot, pending_allocations(list(rows), rules, now)
+
+
+def pending_allocations(
+    rows: Sequence[Allocation], rules: Rules, now: datetime
+) -> QueuedAllocations:
+    """Convert queued allocations, and active ones that wait to grow."""
+    growing = [a.pk for a in rows if a.state != AllocationState.QUEUED]
+    sized = load_sized_partitions(growing)
+    found: QueuedAllocations = {}
+    for a in rows:
+        department = rules.departments.get(a.project_id)
+        if a.state == AllocationState.QUEUED:
+            found[a.pk] = (a, pending_allocation(a, rules.pools_to_try(a), department))
+        elif partitions := sized.get(a.pk):
+            found[a.pk] = (a, pending_growth(a, partitions, department, now))
+    return found

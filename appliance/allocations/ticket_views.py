@@ -22,7 +22,7 @@ from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.db.prepared import Select
 from appliance.inventory.endpoints import EndpointAddress, sort_endpoints
 from appliance.inventory.locks import locked_message
@@ -86,6 +86,12 @@ SELECT_NETWORK = Select(lambda ids: Pool.objects.filter(pk__in=ids).values_list(
 
 class AllocationTicketView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": actions.TICKETS.privilege}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (
+            Code.NOT_ACTIVE,
+            Code.NODE_LOCKED,
+        ),
+    }
     read_only_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=TicketRequestSerializer, responses=TicketsSerializer)

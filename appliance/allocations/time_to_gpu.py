@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 
 from appliance.allocations.models import Allocation, AllocationState
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import RetentionSettings
 
 MAX_ROWS = 20_000
 """Older allocations are left out; the result contains the start of the covered period."""
@@ -96,7 +97,7 @@ def measure(
     `projects` None means all projects. Queued requests count whenever they were created. The
     period begins when retention permits: of earlier requests, only the long ones are left.
     """
-    since = max(since, now - timedelta(days=settings.ENVIRONMENT.retain_allocations_days))
+    since = max(since, now - timedelta(days=current(RetentionSettings).allocations_days))
     in_projects = Q() if projects is None else Q(project_id__in=projects)
     rows = (
         Allocation.objects.filter(in_projects, created_at__gte=since, created_at__lt=until)

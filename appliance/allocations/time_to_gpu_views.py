@@ -18,8 +18,9 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Project
 from appliance.accounts.permissions import projects_with
 from appliance.allocations import time_to_gpu
+from appliance.api.errors import Code
 from appliance.api.filters import parse_text, parse_time, reject_unknown_parameters
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 
 
 class TimeToGpuClassSerializer(serializers.Serializer[time_to_gpu.Statistics]):
@@ -51,7 +52,7 @@ class TimeToGpuSerializer(serializers.Serializer[dict[str, Any]]):
 
 class TimeToGpuView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
-    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({404})
+    error_codes: ClassVar[ErrorCodes] = {"GET": (Code.NOT_FOUND,)}
 
     @extend_schema(
         parameters=[

@@ -61,7 +61,9 @@ def refusals_of(
     user, token = getattr(request, "_user", None), getattr(request, "_auth", None)
     actor = getattr(user, "username", "")
     if is_login and not actor:
+        proved = origin.current()  # a login that lacks a second factor has a user already
         actor = attempted_account(getattr(request, "_full_data", None))
+        actor = actor or (proved.actor if proved is not None else "")
     elif user is None and not has_credentials(request):
         return inner
     made_by = origin.current()

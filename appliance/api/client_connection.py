@@ -15,6 +15,9 @@ class ClientConnection(Protocol):
     def end_request(self) -> None:
         """Record that the response was sent."""
 
+    def abort(self) -> None:
+        """Close the connection at once."""
+
 
 class UntrackedConnection:
     """Connection of a request that did not come through the acceptor."""
@@ -26,6 +29,9 @@ class UntrackedConnection:
         """Do nothing."""
 
     def end_request(self) -> None:
+        """Do nothing."""
+
+    def abort(self) -> None:
         """Do nothing."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from appliance.api.errors import Code
+from appliance.api.errors import STATUS, Code, problem_type
 
 
 class Description(NamedTuple):
@@ -36,6 +36,25 @@ DESCRIPTIONS: dict[Code, Description] = {
     Code.PASSWORD_CHANGE_REQUIRED: Description(
         "The password is valid once and must be replaced.",
         "Repeat the login with `new_password`; `busbar login` prompts for it.",
+    ),
+    Code.SECOND_FACTOR_REQUIRED: Description(
+        "The password is right, and the account has a second factor. With `must_change_password` "
+        "the repeated login also needs `new_password`.",
+        "Repeat the login with `code`: of the authenticator app, or a recovery code.",
+    ),
+    Code.SECOND_FACTOR_SETUP_REQUIRED: Description(
+        "The appliance requires a second factor of the account, which has none. A login returns a "
+        "new secret in `secret`, `uri` and `qr`; other requests are refused until then.",
+        "Add the secret to an authenticator app and repeat the login with its `code`; "
+        "`busbar login` and the console do this.",
+    ),
+    Code.DEVICE_LOGIN_PENDING: Description(
+        "No user has approved the sign-in of the device yet.",
+        "Repeat the request after the time in `Retry-After`, in seconds, until it ends.",
+    ),
+    Code.FRESH_SIGN_IN_REQUIRED: Description(
+        "The operation changes how you sign in, so a token does not suffice.",
+        "Sign in again and repeat it within 10 minutes.",
     ),
     Code.NOT_FOUND: Description(
         "The object does not exist, or you have no permission to see it.",
@@ -97,6 +116,10 @@ DESCRIPTIONS: dict[Code, Description] = {
         "The installation of the agent failed and was rolled back.",
         "See the task log (`busbar task log ID`), correct the cause and repeat the enrolment.",
     ),
+    Code.MAIL_FAILED: Description(
+        "The mail server of the settings did not accept the message. `detail` has its reply.",
+        "Correct the section `mail` of the settings, then send a test message again.",
+    ),
     Code.NOT_SUPPORTED: Description(
         "The object or its software does not support the operation.",
         "`detail` names the requirement, for example a newer agent.",
@@ -120,8 +143,18 @@ DESCRIPTIONS: dict[Code, Description] = {
         "Use a new key for each new request; repeat a request without any change.",
     ),
     Code.TOO_MANY_ATTEMPTS: Description(
-        "Too many failed logins of this client, or at this account by unknown clients.",
+        "Too many failed logins or requests of new passwords of this client, or at this account by "
+        "unknown clients.",
         "Wait for the time in `Retry-After`, in seconds.",
+    ),
+    Code.DIRECTORY_UNAVAILABLE: Description(
+        "The directory (LDAP) that checks the password of the account does not answer in time. "
+        "Accounts of the appliance itself can sign in.",
+        "Try again later. The appliance's log has the reason.",
+    ),
+    Code.PROVIDER_UNAVAILABLE: Description(
+        "The identity provider does not answer in time, or is not configured as its settings say.",
+        "Try again later, or sign in with a password. The appliance's log has the reason.",
     ),
     Code.BUSY: Description(
         "The write queue is full.",
@@ -131,10 +164,25 @@ DESCRIPTIONS: dict[Code, Description] = {
         "The disk of the appliance is full, or nearly full, so that nothing is granted. The "
         "request changed nothing. Running programs and releases go on.",
         "Let an administrator free space: `/readyz` shows `disk`, and the limits are "
-        "`BUSBAR_DISK_LOW_MIB` and `BUSBAR_DISK_FULL_MIB`.",
+        "`disk_low_mib` and `disk_full_mib` in the section `appliance` of the settings.",
     ),
     Code.INTERNAL: Description(
         "The appliance failed to process the request.",
         "See the appliance's log for the traceback and report it.",
     ),
 }
+
+
+def problem_example(code: Code, status: int | None = None) -> dict[str, Any]:
+    """Return a problem document with a code."""
+    return {
+        "type": problem_type(code),
+        "title": code.replace("_", " "),
+        "status": status or STATUS[code],
+        "code": str(code),
+        "detail": first_sentence(code),
+    }
+
+
+def first_sentence(code: Code) -> str:
+    return DESCRIPTIONS[code].meaning.split(". ")[0].rstrip(".") + "."

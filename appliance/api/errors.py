@@ -17,6 +17,10 @@ class Code(enum.StrEnum):
     STALE = "stale"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     PASSWORD_CHANGE_REQUIRED = "password_change_required"
+    SECOND_FACTOR_REQUIRED = "second_factor_required"
+    SECOND_FACTOR_SETUP_REQUIRED = "second_factor_setup_required"
+    DEVICE_LOGIN_PENDING = "device_login_pending"
+    FRESH_SIGN_IN_REQUIRED = "fresh_sign_in_required"
     TOO_MANY_ATTEMPTS = "too_many_attempts"
     TOKEN_SPENT = "token_spent"
     NOT_ACTIVE = "not_active"
@@ -29,8 +33,11 @@ class Code(enum.StrEnum):
     SIGN_IN_REFUSED = "sign_in_refused"
     PREFLIGHT_FAILED = "preflight_failed"
     INSTALLATION_FAILED = "installation_failed"
+    MAIL_FAILED = "mail_failed"
     NOT_SUPPORTED = "not_supported"
     UNSATISFIABLE = "unsatisfiable"
+    DIRECTORY_UNAVAILABLE = "directory_unavailable"
+    PROVIDER_UNAVAILABLE = "provider_unavailable"
     BUSY = "busy"
     DISK_FULL = "disk_full"
     INTERNAL = "internal"
@@ -42,6 +49,10 @@ STATUS: dict[Code, int] = {
     Code.DENIED: 403,
     Code.TOKEN_NETWORK: 403,
     Code.PASSWORD_CHANGE_REQUIRED: 403,
+    Code.SECOND_FACTOR_REQUIRED: 401,
+    Code.SECOND_FACTOR_SETUP_REQUIRED: 403,
+    Code.FRESH_SIGN_IN_REQUIRED: 403,
+    Code.DEVICE_LOGIN_PENDING: 409,
     Code.NOT_FOUND: 404,
     Code.CONFLICT: 409,
     Code.IN_USE: 409,
@@ -60,8 +71,11 @@ STATUS: dict[Code, int] = {
     Code.STALE: 412,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.TOO_MANY_ATTEMPTS: 429,
+    Code.MAIL_FAILED: 409,
     Code.NOT_SUPPORTED: 409,
     Code.UNSATISFIABLE: 409,
+    Code.DIRECTORY_UNAVAILABLE: 503,
+    Code.PROVIDER_UNAVAILABLE: 503,
     Code.BUSY: 503,
     Code.DISK_FULL: 507,
     Code.INTERNAL: 500,
@@ -69,8 +83,8 @@ STATUS: dict[Code, int] = {
 
 
 def problem_type(code: Code) -> str:
-    """Return the URL of the code's section in the error reference, relative to the appliance."""
-    return f"/docs/reference/errors/#{code}"
+    """Return the URL of the code's page in the error reference, relative to the appliance."""
+    return f"/docs/reference/errors/{code}/"
 
 
 class ApplianceError(Exception):

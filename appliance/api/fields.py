@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from rest_framework.serializers import (
     CharField,
     DateTimeField,
     DictField,
+    FloatField,
     ValidationError,
 )
 
@@ -96,3 +98,12 @@ class StrictBooleanField(BooleanField):
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
+
+
+class NumberField(FloatField):
+    """A number, neither a text nor NaN, which no limit refuses."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float) or math.isnan(data):
+            self.fail("invalid")
+        return super().to_internal_value(data)

@@ -21,6 +21,7 @@ Filter = Callable[[str], Any]
 """Parser of a parameter. Raises ApplianceError (INVALID) for a value that it does not accept."""
 
 MAX_TEXT_LENGTH = 200
+MAX_DIGITS = 9
 MAX_SELECTOR_LENGTH = 2000
 
 
@@ -64,6 +65,12 @@ def parse_time(text: str) -> datetime:
         return found.replace(tzinfo=UTC)
 
 
+def parse_whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise ApplianceError(Code.INVALID, f"Invalid number {text[:40]}; expected a whole number.")
+    return int(text)
+
+
 def parse_text(value: str) -> str:
     if len(value) > MAX_TEXT_LENGTH or "\0" in value:
         raise ApplianceError(
@@ -89,6 +96,7 @@ SCHEMAS: dict[Filter, Any] = {
     parse_boolean: bool,
     parse_id: UUID,
     parse_time: datetime,
+    parse_whole_number: {"type": "integer", "minimum": 0, "maximum": 10**MAX_DIGITS - 1},
     parse_text: {"type": "string", "maxLength": MAX_TEXT_LENGTH},
     parse_labels: {
         "type": "string",
@@ -98,12 +106,19 @@ SCHEMAS: dict[Filter, Any] = {
 """OpenAPI type of each parser. The pattern of labels covers one requirement, without sets."""
 
 
-def apply_filters(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]]) -> Q:
+def apply_filters(
+    request: Request,
+    rows: Q,
+    filters: Mapping[str, tuple[str, Filter]],
+    *,
+    check_names: bool = True,
+) -> Q:
     """Return the rows that match the request's parameters.
 
-    `filters` maps a parameter to its lookup and parser. Raises ApplianceError (INVALID).
+    `filters` maps a parameter to its lookup and parser. Raises ApplianceError (INVALID), also for
+    unknown parameters unless the caller has checked the names.
     """
-    for name, wanted in parse_filters(request, filters).items():
+    for name, wanted in parse_filters(request, filters, check_names=check_names).items():
         lookup = filters[name][0]
         rows = (
             select_by_labels(rows, lookup, wanted)
@@ -113,13 +128,16 @@ def apply_filters(request: Request, rows: Q, filters: Mapping[str, tuple[str, Fi
     return rows
 
 
-def parse_filters(request: Request, filters: Mapping[str, tuple[str, Filter]]) -> dict[str, Any]:
+def parse_filters(
+    request: Request, filters: Mapping[str, tuple[str, Filter]], *, check_names: bool = True
+) -> dict[str, Any]:
     """Return the parsed value of each parameter in the request.
 
     Raises ApplianceError (INVALID) for unknown parameters, so that a typing error never returns
     all rows.
     """
-    reject_unknown_parameters(request, filters)
+    if check_names:
+        reject_unknown_parameters(request, filters)
     wanted = {}
     for name, (_, parse) in filters.items():
         if (given := request.query_params.get(name)) is not None:
@@ -133,15 +151,26 @@ def parse_filters(request: Request, filters: Mapping[str, tuple[str, Filter]]) -
 def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
     """Return the OpenAPI parameters of these filters."""
 
-    def described(name: str, parse: Filter) -> OpenApiParameter:
+    def described(name: str, lookup: str, parse: Filter) -> OpenApiParameter:
+        schema: Any = SCHEMAS.get(parse) or getattr(parse, "schema", str)
         return OpenApiParameter(
             name,
-            SCHEMAS.get(parse, str),
-            description=cleandoc(parse.__doc__ or ""),
+            schema,
+            description=f"{effect_of(name, lookup)} {cleandoc(parse.__doc__ or '')}".strip(),
             enum=getattr(parse, "choices", None),
         )
 
-    return [described(name, parse) for name, (_, parse) in filters.items()]
+    return [described(name, lookup, parse) for name, (lookup, parse) in filters.items()]
+
+
+def effect_of(name: str, lookup: str) -> str:
+    """Return what a filter keeps, for its description."""
+    column, _, comparison = lookup.rpartition("__")
+    return {
+        "gte": f"Only objects with `{column}` at or after this time.",
+        "lt": f"Only objects with `{column}` before this time.",
+        "startswith": f"Only objects whose `{column}` begins with this text.",
+    }.get(comparison, f"Only objects with this `{name}`.")
 
 
 def uuid_or_invalid(name: str, value: str) -> UUID:

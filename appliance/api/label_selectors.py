@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,27 @@ MAX_REQUIREMENTS = 32
 MAX_VALUES = 32
 
 R = TypeVar("R", bound=QuerySet[Any])
+
+
+class LabelValue(KeyTransform):
+    """The value of a label, as JSON.
+
+    For `KeyTransform` a key of digits is the index of an array: it finds no label, and PostgreSQL
+    refuses a large one.
+    """
+
+    def as_sqlite(
+        self, compiler: Any, connection: Any, *_: Any, **__: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        column, parameters = compiler.compile(self.lhs)
+        path = f"$.{json.dumps(self.key_name)}"
+        return f"JSON_EXTRACT({column}, %s)", (*parameters, path)
+
+    def as_postgresql(
+        self, compiler: Any, connection: Any, *_: Any, **__: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        column, parameters = compiler.compile(self.lhs)
+        return f"({column} -> %s)", (*parameters, self.key_name)
 
 
 class Requirement(NamedTuple):
@@ -86,6 +108,6 @@ def select_by_labels(rows: R, column: str, requirements: Iterable[Requirement]) 
         one_of = Q()
         for value in values:
             one_of |= Q(**{name: value})
-        rows = rows.alias(**{name: KeyTransform(key, column)})
+        rows = rows.alias(**{name: LabelValue(key, column)})
         rows = rows.filter(one_of if operator == "in" else ~has_key | ~one_of)
     return rows

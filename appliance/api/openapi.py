@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
+from appliance.api.description.operations import (
+    description_of,
+    documentation_of,
+    error_responses,
+    request_headers,
+    response_headers,
+    summary_of,
+)
 from appliance.api.fields import LineField
 from appliance.api.pagination import CursorPagination
 from appliance.api.request_serializer import RequestSerializer
@@ -48,6 +55,9 @@ class ProblemSerializer(serializers.Serializer[dict[str, Any]]):
 class DocumentedSchema(AutoSchema):
     """Adds dry runs, pages and problems to the operations of ApplianceView."""
 
+    def get_summary(self) -> str | None:
+        return summary_of(documentation_of(self.view, self.method))
+
     def get_override_parameters(self) -> list[Any]:
         has_dry_run = (
             self.method in UNSAFE_METHODS
@@ -65,11 +75,15 @@ class DocumentedSchema(AutoSchema):
         operation = super().get_operation(*args, **kwargs)
         if operation is not None and isinstance(self.view, ApplianceView):
             self.resolve_serializer(ProblemSerializer, "response")
-            for status in sorted(self.error_statuses(self.view)):
-                operation["responses"].setdefault(
-                    str(status), {"$ref": "#/components/responses/Problem"}
-                )
+            self.add_headers(operation, self.view)
+            operation["responses"] |= error_responses(self.view, self.method, self.path)
         return operation
+
+    def add_headers(self, operation: dict[str, Any], view: ApplianceView) -> None:
+        if headers := request_headers(view, self.method):
+            operation.setdefault("parameters", []).extend(headers)
+        for status, response in operation["responses"].items():
+            response.setdefault("headers", {}).update(response_headers(view, self.method, status))
 
     def _map_serializer(self, serializer: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         schema: dict[str, Any] = super()._map_serializer(serializer, *args, **kwargs)  # type: ignore[no-untyped-call]
@@ -84,17 +98,4 @@ class DocumentedSchema(AutoSchema):
             schema.update(schema.pop("oneOf")[0])
 
     def get_description(self) -> str:  # type: ignore[override]  # as in AutoSchema
-        """Return the docstring of the method, or of the view itself; never that of a base class."""
-        method = getattr(self.view, self.method.lower(), None)
-        return inspect.getdoc(method) or type(self.view).__dict__.get("__doc__") or ""
-
-    def error_statuses(self, view: ApplianceView) -> set[int]:
-        """Return the statuses of the problems that the operation can respond with."""
-        found = {400, 503}
-        if view.privileges.get(self.method) != "public":
-            found |= {401, 403}
-        if "{" in self.path:
-            found.add(404)
-        if self.method in UNSAFE_METHODS:
-            found |= {404, 409, 412, 415, 422, 507}
-        return found | view.extra_error_statuses
+        return description_of(self.view, self.method)

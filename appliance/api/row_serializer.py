@@ -30,6 +30,15 @@ class RowSerializer(serializers.ModelSerializer[M]):
     def readers(self) -> list[tuple[str, Reader]]:
         return [(str(name), self.reader(field)) for name, field in self.fields.items()]
 
+    @cached_property
+    def readers_by_name(self) -> dict[str, Reader]:
+        return dict(self.readers)
+
+    @property
+    def changes_representation(self) -> bool:
+        """Return whether a subclass computes fields together: one alone cannot be read."""
+        return type(self).to_representation is not RowSerializer.to_representation
+
     def reader(self, field: serializers.Field[Any, Any, Any, Any]) -> Reader:
         """Return a function from a row to the JSON value of the field."""
         if isinstance(field, serializers.SerializerMethodField):

@@ -9,6 +9,7 @@ import orjson
 from rest_framework.serializers import Serializer
 
 from appliance.api.encoding import encode_json
+from appliance.api.row_serializer import RowSerializer
 
 
 @lru_cache
@@ -19,8 +20,21 @@ def shared_serializer(serializer: type[Serializer[Any]]) -> Serializer[Any]:
     return made
 
 
-def serialize(serializer: type[Serializer[Any]], row: Any) -> dict[str, Any]:
-    return dict(shared_serializer(serializer).to_representation(row))
+def fields_of(serializer: type[Serializer[Any]]) -> list[str]:
+    return [str(name) for name in shared_serializer(serializer).fields]
+
+
+def serialize(
+    serializer: type[Serializer[Any]], row: Any, names: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """Return the fields of a row: those with these names, or all."""
+    shared = shared_serializer(serializer)
+    if names is None:
+        return dict(shared.to_representation(row))
+    if isinstance(shared, RowSerializer) and not shared.changes_representation:
+        return {name: shared.readers_by_name[name](row) for name in names}
+    content = shared.to_representation(row)
+    return {name: content[name] for name in names}
 
 
 def to_json_types(data: Any) -> dict[str, Any]:

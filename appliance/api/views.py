@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from django.db.models import Model
@@ -20,6 +20,9 @@ from appliance.db.writer import dry_run
 UNSAFE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REQUEST_HEADER = "Busbar-Request"
 """Response header: id of a request that may change something, as in its audit record."""
+
+
+ErrorCodes = Mapping[str, Collection[Code]]
 
 
 class ApplianceView(APIView):
@@ -43,10 +46,19 @@ class ApplianceView(APIView):
     no password hashing, no network."""
     login_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods that check a password."""
+    provider_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that wait for an identity provider. They have capacity of their own."""
     renewal_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods on which running work depends. They have capacity of their own."""
-    extra_error_statuses: ClassVar[frozenset[int]] = frozenset()
-    """Statuses of problems that other operations do not have, for the OpenAPI document."""
+    version_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that compare `If-Match` with the version of the object."""
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that return the stored response for a repeated `Idempotency-Key`."""
+    error_codes: ClassVar[ErrorCodes] = {}
+    """Method to the codes that few operations have (api/description/error_codes.py)."""
+    created: ClassVar[Mapping[str, str]] = {}
+    """Method to the collection, such as `tasks`, of the object that it creates and responds with,
+    if that can be read there."""
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         with origin.scope(origin.current()):  # `initial` sets another one
@@ -66,6 +78,10 @@ class ApplianceView(APIView):
             raise ApplianceError(Code.INVALID, "dry_run must be true or false.")
         if not supports_dry_run(self, method):
             raise ApplianceError(Code.INVALID, "This operation does not support dry_run.")
+        if method in self.read_only_methods:
+            return  # nothing to roll back: a read must not hold the writer thread
+        # The writer may run the handler twice, and DRF has an empty body after a malformed one.
+        _ = request.data
         handler = getattr(self, method.lower())
 
         def run_dry(*a: Any, **k: Any) -> Response:
@@ -78,10 +94,32 @@ class ApplianceView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         final = super().finalize_response(request, response, *args, **kwargs)
         final[AUTHORITIES_HEADER] = authorities_digest()
+        self.add_object_headers(request.method or "", final)
         if (made_by := origin.current()) is not None and made_by.request_id is not None:
             final[REQUEST_HEADER] = str(made_by.request_id)
-        vars(final)["refusals"] = refusals_of(request, final, bool(self.login_methods), kwargs)
+        vars(final)["refusals"] = refusals_of(request, final, self.is_login, kwargs)
         return final
+
+    @classmethod
+    def location_of(cls, method: str) -> str | None:
+        """Return the path of the collection of the object that the method creates."""
+        collection = cls.created.get(method)
+        return None if collection is None else f"/api/v1/{collection}/"
+
+    def add_object_headers(self, method: str, response: Any) -> None:
+        """Add `ETag` to a response that shows one object, and `Location` to that of a new one."""
+        content = getattr(response, "data", None)
+        if not 200 <= response.status_code < 300 or not isinstance(content, dict):
+            return
+        if isinstance(version := content.get("version"), int):
+            response.headers.setdefault("ETag", f'"{version}"')
+        if "id" in content and (collection := self.location_of(method)):
+            response["Location"] = collection + str(content["id"])
+
+    @property
+    def is_login(self) -> bool:
+        """Return whether refusals are failed logins, recorded without credentials, too."""
+        return bool(self.login_methods or self.provider_methods)
 
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":
@@ -101,12 +139,14 @@ def supports_dry_run(view: ApplianceView, method: str) -> bool:
 
 
 def check_version(row: Model, request: Request) -> None:
-    """Compare the If-Match header, if present, with the row's version.
+    """Compare the If-Match header, if present, with the row's version. `*` matches each version.
 
     Raises ApplianceError (STALE) if they differ.
     """
     wanted = request.headers.get("If-Match")
-    if wanted and wanted.strip('"') != str(getattr(row, "version", "")):
+    if not wanted or wanted.strip() == "*":
+        return
+    if str(getattr(row, "version", "")) not in {t.strip().strip('"') for t in wanted.split(",")}:
         raise ApplianceError(
             Code.STALE, "The object changed since you read it; read it again and repeat."
         )

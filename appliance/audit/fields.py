@@ -41,6 +41,41 @@ KINDS: dict[str, Kind] = {
     "accounts.apitoken": Kind(
         "token", "name", ("name", "user_id", "expires_at", "scopes", "networks", "made_with_id")
     ),
+    "configuration.storedsettings": Kind("settings", "", ("values", "hidden")),
+    "signin.devicelogin": Kind("device_login", "client", ("client", "address", "is_denied")),
+    "signin.passkey": Kind("passkey", "name", ("name", "user_id")),
+    "notifications.notificationchoice": Kind("notification_choice", "", ("unwanted",)),
+    "alarms.alarm": Kind("alarm", "name", ("state", "acknowledged_by"), "project_id"),
+    "alarms.alarmdefinition": Kind(
+        "alarm_definition",
+        "name",
+        (
+            "name",
+            "enabled",
+            "severity",
+            "object_kind",
+            "condition",
+            "states",
+            "metric",
+            "comparison",
+            "threshold",
+            "clear_threshold",
+            "event_kind",
+            "xid_class",
+            "window_seconds",
+            "raise_after_seconds",
+            "clear_after_seconds",
+            "site_id",
+            "node_id",
+            "gpu_id",
+            "pool_id",
+            "mail_users",
+            "webhook_url",
+            "webhook_secret_is_set",
+            "script",
+            "enters_maintenance",
+        ),
+    ),
     "activity.task": Kind("task", "kind", ("kind", "path", "state"), "project_id"),
     "inventory.site": Kind("site", "name", ("name", "notes")),
     "inventory.node": Kind(
@@ -88,6 +123,7 @@ KINDS: dict[str, Kind] = {
             "priority",
             "lifetime_seconds",
             "hold",
+            "suspension",
             "evict_at",
             "end_reason",
         ),
@@ -97,6 +133,7 @@ KINDS: dict[str, Kind] = {
     "fleet.sshhostkey": Kind(
         "ssh_host_key", "address", ("address", "port", "key_type", "sha256", "confirmed_by")
     ),
+    "backups.backup": Kind("backup", "name", ("name", "destination", "size_bytes", "version")),
     "keys.keyset": Kind("key", "kind", ("kind", "phase", "hold_seconds")),
 }
 """Kind by label of the model. `sha256` is the fingerprint of a public key."""

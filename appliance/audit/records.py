@@ -9,12 +9,13 @@ from uuid import UUID
 
 from django.db.models import Model
 
+from appliance.api import refusals
 from appliance.audit.fields import Values, json_value, kind_of, values_of
 from appliance.audit.models import AuditRecord
 from appliance.db.origin import Origin, current
 from appliance.db.prepared import insert
 
-SYSTEM = Origin(actor="system")
+SYSTEM = Origin(actor=refusals.SYSTEM)
 
 
 def record_created(row: Model) -> None:

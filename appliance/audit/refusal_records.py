@@ -1,4 +1,4 @@
-"""Refused requests as audit records: one for each minute, address, actor and code."""
+"""Refused requests as audit records: one for equal refusals of a minute."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def write_refusals(counted: Sequence[Counted]) -> None:
             address=refusal.address,
             code=refusal.code,
         )
+        if refusal.token_id:
+            same = same.filter(action=refusal.action, object_id=id_or_none(refusal.object_id))
         if not same.update(count=F("count") + one.count):
             insert_refusal(one, at)
 

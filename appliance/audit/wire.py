@@ -18,8 +18,16 @@ class AuditRecordSerializer(RowSerializer[AuditRecord]):
         model = AuditRecord
         fields = (*CANONICAL_FIELDS, "hash")
         extra_kwargs: ClassVar[dict[str, Any]] = {
-            "actor": {"help_text": "Username; `system` for the appliance itself."},
-            "action": {"help_text": "Operation id of the OpenAPI document."},
+            "actor": {
+                "allow_blank": True,
+                "help_text": "Username; `system` for the appliance itself, empty for a request "
+                "without a valid token.",
+            },
+            "action": {
+                "allow_blank": True,
+                "help_text": "Operation id of the OpenAPI document; empty where further refusals "
+                "of a minute are counted together.",
+            },
             "before": {"help_text": "Changed fields before the change; empty if created."},
             "after": {"help_text": "Changed fields after the change; empty if deleted."},
             "code": {"help_text": "Error code of a refusal."},

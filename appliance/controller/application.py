@@ -18,21 +18,28 @@ from appliance.api.problems import DISK_FULL
 from appliance.db import change_log
 from appliance.db.writer import (
     WriterBusyError,
+    directory_login_pool,
     login_pool,
+    provider_pool,
     renewal_pool,
     request_pool,
     run_in_thread,
     submit_write,
 )
 from appliance.http.execution import Execution, execution_of
-from appliance.http.forwarding import SEQUENCE_HEADER, WAIT_HEADER
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response
+from appliance.http.internal_headers import SEQUENCE_HEADER, WAIT_HEADER
+from appliance.http.login_gate import DIRECTORY_HEADER
 from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
 from appliance.runtime.disk_space import is_disk_full
 
 log = logging.getLogger(__name__)
 
-POOLS = {Execution.LOGIN: login_pool, Execution.RENEWAL: renewal_pool}
+POOLS = {
+    Execution.LOGIN: login_pool,
+    Execution.RENEWAL: renewal_pool,
+    Execution.PROVIDER: provider_pool,
+}
 """Threads of the executions that do not use `request_pool`."""
 
 
@@ -65,6 +72,8 @@ class ControllerApplication:
                 )
                 return await asyncio.wrap_future(write)
             threads = POOLS.get(execution, request_pool)
+            if execution is Execution.LOGIN and DIRECTORY_HEADER in scope["headers"]:
+                threads = directory_login_pool
             return await run_in_thread(partial(self._handler.respond, scope, body), threads)
         except WriterBusyError as error:
             return problem_of(ApplianceError(Code.BUSY, str(error)))

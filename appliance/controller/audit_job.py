@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from functools import partial
 
+from django.db import DataError
+
 from appliance.api import refusals
+from appliance.api.refusals import Counted
 from appliance.audit import chain, export
 from appliance.audit.refusal_records import write_refusals
 from appliance.db.writer import background_pool, run_in_thread
@@ -21,14 +25,27 @@ HASH_INTERVAL_SECONDS = 60.0
 
 
 def write_counts() -> None:
-    """Write the refusals that this process and the HTTP server have counted."""
+    """Write the refusals that this process and the HTTP server have counted.
+
+    One that the database refuses is lost, so that the others are not.
+    """
     if not (counted := refusals.drain()):
         return
     try:
         write_refusals(counted)
+    except (DataError, ValueError):
+        write_each(counted)
     except Exception:
         refusals.add(counted)
         raise
+
+
+def write_each(counted: Sequence[Counted]) -> None:
+    for one in counted:
+        try:
+            write_refusals([one])
+        except (DataError, ValueError):
+            log.error("audit: a refusal cannot be stored and is lost: code=%s", one.refusal.code)
 
 
 def seal_all() -> None:
@@ -48,6 +65,9 @@ async def run_sealer() -> None:
         await asyncio.sleep(INTERVAL_SECONDS)
         try:
             await run_in_thread(write_counts, background_pool)
+        except Exception:
+            log.exception("audit: writing refusals failed, retrying in %.0f s", INTERVAL_SECONDS)
+        try:
             await run_in_thread(seal_all, background_pool)
             if time.monotonic() - announced_at > HASH_INTERVAL_SECONDS:
                 announced_at = time.monotonic()

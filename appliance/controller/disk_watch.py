@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from django.conf import settings
-
 from appliance.activity.events import emit
 from appliance.db.writer import background_pool, run_in_thread, write_transaction
 from appliance.runtime import disk_space
 from appliance.runtime.disk_space import Level
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import ApplianceSettings
 
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 1.0
-ADVICE = "free space, or lower BUSBAR_RETAIN_EVENTS_DAYS and its neighbours"
+ADVICE = "free space, or lower `retention` in the settings"
 MESSAGES = {
     Level.LOW: f"The disk of the data folder has less than {{low}} MiB left; {ADVICE}.",
     Level.FULL: f"The disk of the data folder has less than {{full}} MiB left; no allocation is "
@@ -39,8 +39,8 @@ class DiskWatch:
             self._announce(Level.OK)
 
     def _announce(self, level: Level) -> None:
-        e = settings.ENVIRONMENT
-        message = MESSAGES[level].format(low=e.disk_low_mib, full=e.disk_full_mib)
+        limits = current(ApplianceSettings)
+        message = MESSAGES[level].format(low=limits.disk_low_mib, full=limits.disk_full_mib)
         emit_level(level, message)
         self._announced = level
         log.log(logging.INFO if level == Level.OK else logging.WARNING, "disk: %s", message)

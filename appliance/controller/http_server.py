@@ -7,8 +7,8 @@ import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from itertools import count
 from uuid import UUID
@@ -21,8 +21,8 @@ from appliance.db.change_log import Change
 from appliance.db.change_messages import to_message
 from appliance.fleet import appliance_views
 from appliance.http.server import Options
+from appliance.ipc import frames, processes, stream
 from appliance.ipc import messages_pb2 as pb
-from appliance.ipc import processes, stream
 from appliance.telemetry import reachability
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class HttpServerProcess:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._outbox: Outbox | None = None
-        self._calls: dict[int, Future[dict[str, float]]] = {}
+        self._calls: dict[int, Future[pb.HttpServerMessage]] = {}
         self._numbers = count(1)
         self._stopping, self._ready = threading.Event(), threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,8 +118,8 @@ class HttpServerProcess:
                     )
                 elif message.HasField("refusals"):
                     refusals.add(from_messages(message.refusals))
-                elif future := self._calls.get(message.latest_metrics_reply.call):
-                    future.set_result(dict(message.latest_metrics_reply.metrics))
+                elif future := self._calls.get(call_of(message)):
+                    future.set_result(message)
             self._outbox = None
             outbox.put(None)
             for future in list(self._calls.values()):
@@ -158,19 +158,51 @@ class HttpServerProcess:
 
     def latest_metrics(self, series_id: UUID) -> dict[str, float]:
         """Request the latest metrics of a series. Blocks; empty if the process is unavailable."""
+        reply = self._request(
+            lambda call: pb.ControllerMessage(
+                latest_metrics_request=pb.LatestMetricsRequest(call=call, series_id=series_id.bytes)
+            )
+        )
+        return dict(reply.latest_metrics_reply.metrics) if reply else {}
+
+    def values_beyond(
+        self, metric: str, threshold: float, above: bool
+    ) -> Mapping[UUID, float] | None:
+        """Request the series beyond a threshold. Blocks; None if the process is unavailable."""
+        reply = self._request(
+            lambda call: pb.ControllerMessage(
+                values_beyond_request=pb.ValuesBeyondRequest(
+                    call=call, metric=metric, threshold=threshold, above=above
+                )
+            )
+        )
+        if reply is None:
+            return None
+        found = reply.values_beyond_reply
+        ids = (UUID(bytes=packed) for packed in frames.split_ids(found.series_ids))
+        return dict(zip(ids, found.values, strict=True))
+
+    def _request(self, make: Callable[[int], pb.ControllerMessage]) -> pb.HttpServerMessage | None:
+        """Send a request and return its reply, or None if the process is unavailable. Blocks."""
         call = next(self._numbers)
         future = self._calls[call] = Future()
-        request = pb.LatestMetricsRequest(call=call, series_id=series_id.bytes)
         try:
             if self._outbox is None:
-                return {}
-            self.send(pb.ControllerMessage(latest_metrics_request=request))
+                return None
+            self.send(make(call))
             return future.result(METRICS_TIMEOUT_SECONDS)
-        except Exception:
-            log.exception("http server: request for the metrics of %s failed", series_id)
-            return {}
+        except (CancelledError, TimeoutError):
+            log.error("http server: request for metrics failed")
+            return None
         finally:
             del self._calls[call]
+
+
+def call_of(message: pb.HttpServerMessage) -> int:
+    """Return the number of the request that the message replies to; 0 if it is no reply."""
+    if message.HasField("values_beyond_reply"):
+        return message.values_beyond_reply.call
+    return message.latest_metrics_reply.call
 
 
 def _send_all(connection: socket.socket, outbox: Outbox) -> None:

@@ -27,12 +27,17 @@ from django.core.management import call_command
 from appliance.accounts import token_uses
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import task_runner
+from appliance.alarms.builtin import ensure_builtin_definitions
 from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
 from appliance.allocations.tickets import signing_key
+from appliance.configuration.storage import follow_changes
+from appliance.controller.alarm_job import run_alarm_actions, run_alarms
 from appliance.controller.application import ControllerApplication
 from appliance.controller.audit_job import run_export, run_sealer
+from appliance.controller.backup_job import run_backups
 from appliance.controller.disk_watch import watch_disk
 from appliance.controller.http_server import HttpServerProcess
+from appliance.controller.notification_job import run_notifications
 from appliance.controller.retention import run_retention
 from appliance.db.other_processes import publish_other_commits
 from appliance.db.writer import background_pool, run_in_thread, start_writer
@@ -48,7 +53,10 @@ from appliance.inventory.reachability_events import publish_reachability_changes
 from appliance.ipc import frames, unix_socket
 from appliance.pools.services import ensure_default_pool
 from appliance.runtime import descriptors, garbage_collection
+from appliance.runtime.live_settings import current
 from appliance.runtime.loop_lag import probe_loop_lag
+from appliance.runtime.setting_sections import ApplianceSettings, ConnectionSettings
+from appliance.signin.directory_sync import run_directory_sync
 from appliance.telemetry import reachability, series
 
 log = logging.getLogger("appliance")
@@ -82,9 +90,11 @@ def prepare() -> Authority:
         call_command("migrate", database=database, interactive=False, verbosity=0)
     ensure_default_pool()
     ensure_defaults()
+    ensure_builtin_definitions()
     signing_key()
     fail_interrupted_enrolments()
     rotation.update_files()
+    follow_changes()
     return authorities()[0]
 
 
@@ -126,8 +136,8 @@ async def renew_server_certificate() -> None:
 
     The HTTP server and the gateway notice the new files. Open connections continue.
     """
-    lifetime = settings.ENVIRONMENT.server_certificate_seconds
     while True:
+        lifetime = current(ApplianceSettings).server_certificate_seconds
         await asyncio.sleep(min(CERTIFICATE_CHECK_SECONDS, lifetime / 12))
         try:
             await run_in_thread(issue_server_certificate, background_pool)
@@ -141,7 +151,7 @@ def issue_server_certificate() -> tuple[Path, Path]:
         authorities()[0],
         settings.DATA_DIR,
         server_names(),
-        timedelta(seconds=settings.ENVIRONMENT.server_certificate_seconds),
+        timedelta(seconds=current(ApplianceSettings).server_certificate_seconds),
     )
 
 
@@ -153,7 +163,7 @@ async def send_status(http_server: HttpServerProcess) -> None:
 
 
 def gateway_options(samples: socket.socket, pem: Path, key: Path) -> Options:
-    e = settings.ENVIRONMENT
+    e, limits = settings.ENVIRONMENT, current(ConnectionSettings)
     return Options(
         pipe=-1,
         samples_socket=samples.getsockname().hex(),
@@ -163,10 +173,10 @@ def gateway_options(samples: socket.socket, pem: Path, key: Path) -> Options:
         key=str(key),
         authority=str(settings.DATA_DIR / "ca.pem"),
         socket=str((settings.DATA_DIR / "gateway.sock").resolve()),
-        max_connections=e.max_connections,
-        max_anonymous_connections=e.max_anonymous_connections,
-        max_anonymous_connections_per_address=e.max_anonymous_connections_per_address,
-        heartbeat_seconds=e.heartbeat_seconds,
+        max_connections=limits.max_connections,
+        max_anonymous_connections=limits.max_anonymous_connections,
+        max_anonymous_connections_per_address=limits.max_anonymous_connections_per_address,
+        heartbeat_seconds=limits.heartbeat_seconds,
     )
 
 
@@ -239,8 +249,13 @@ async def serve() -> None:
         for work in (
             run_scheduler(),
             run_retention(),
+            run_directory_sync(),
             run_sealer(),
             run_export(),
+            run_notifications(),
+            run_alarms(),
+            run_alarm_actions(),
+            run_backups(),
             watch_disk(),
             token_uses.store_every_minute(),
             send_status(http_server),

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.utils import timezone
 
 from appliance.accounts.models import ApiToken
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine
+from appliance.alarms.models import Alarm, AlarmAction, AlarmEntry
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.audit import chain, export
 from appliance.audit.models import AuditRecord
@@ -27,6 +27,9 @@ from appliance.db.identifiers import first_id_at
 from appliance.db.prepared import Delete
 from appliance.db.writer import background_pool, run_in_thread, write_transaction
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
+from appliance.notifications.models import Notification
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import RetentionSettings
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class Rule:
 
     def delete_batch(self, now: datetime) -> int:
         """Delete up to BATCH_ROWS rows in one transaction and return their number."""
-        before = now - timedelta(days=getattr(settings.ENVIRONMENT, self.setting))
+        before = now - timedelta(days=getattr(current(RetentionSettings), self.setting))
         limit = first_id_at(before) if self.by_id else before
         return write_transaction(lambda: self.delete(before=limit))()
 
@@ -81,6 +84,12 @@ def expired_tasks(before: datetime | UUID) -> QuerySet[Model]:
     return without(ended, Task, "parent_id")
 
 
+def expired_alarms(before: datetime | UUID) -> QuerySet[Model]:
+    """Return cleared alarms without history and actions: those are deleted before."""
+    cleared = without(Alarm.objects.filter(cleared_at__lt=before), AlarmEntry, "alarm_id")
+    return without(cleared, AlarmAction, "alarm_id")
+
+
 def expired_allocations(before: datetime | UUID) -> QuerySet[Model]:
     ended = without(Allocation.objects.filter(ended_at__lt=before), Session, "allocation_id")
     return without(ended, Partition, "allocation_id")
@@ -93,53 +102,72 @@ def remove_audit_records(*, before: datetime | UUID) -> int:
 
 
 RULES: Sequence[Rule] = (
-    Rule(AuditRecord, "retain_audit_days", remove_audit_records),
+    Rule(AuditRecord, "audit_days", remove_audit_records),
     Rule(
         IdempotencyKey,
-        "retain_idempotency_keys_days",
+        "idempotency_keys_days",
         batches(IdempotencyKey, lambda before: IdempotencyKey.objects.filter(pk__lt=before)),
         by_id=True,
     ),
     Rule(
+        Notification,
+        "events_days",
+        batches(Notification, lambda before: Notification.objects.filter(pk__lt=before)),
+        by_id=True,
+    ),
+    Rule(
+        AlarmAction,
+        "events_days",
+        batches(
+            AlarmAction, lambda before: AlarmAction.objects.filter(alarm__cleared_at__lt=before)
+        ),
+    ),
+    Rule(
+        AlarmEntry,
+        "events_days",
+        batches(AlarmEntry, lambda before: AlarmEntry.objects.filter(alarm__cleared_at__lt=before)),
+    ),
+    Rule(Alarm, "events_days", batches(Alarm, expired_alarms)),
+    Rule(
         Event,
-        "retain_events_days",
+        "events_days",
         batches(Event, lambda before: Event.objects.filter(pk__lt=before)),
         by_id=True,
     ),
     Rule(
         TaskLine,
-        "retain_tasks_days",
+        "tasks_days",
         batches(TaskLine, lambda before: TaskLine.objects.filter(task__ended_at__lt=before)),
     ),
-    Rule(Task, "retain_tasks_days", batches(Task, expired_tasks)),
+    Rule(Task, "tasks_days", batches(Task, expired_tasks)),
     Rule(
         Session,
-        "retain_sessions_days",
+        "sessions_days",
         batches(Session, lambda before: Session.objects.filter(closed_at__lt=before)),
     ),
     Rule(  # also those that no node has closed
         Session,
-        "retain_allocations_days",
+        "allocations_days",
         batches(Session, lambda before: Session.objects.filter(allocation__ended_at__lt=before)),
     ),
-    Rule(Allocation, "retain_allocations_days", batches(Allocation, expired_allocations)),
+    Rule(Allocation, "allocations_days", batches(Allocation, expired_allocations)),
     Rule(
         NodeCertificate,
-        "retain_certificates_days",
+        "certificates_days",
         batches(
             NodeCertificate, lambda before: NodeCertificate.objects.filter(not_after__lt=before)
         ),
     ),
     Rule(
         EnrolmentToken,
-        "retain_tokens_days",
+        "tokens_days",
         batches(
             EnrolmentToken, lambda before: EnrolmentToken.objects.filter(expires_at__lt=before)
         ),
     ),
     Rule(
         ApiToken,
-        "retain_tokens_days",
+        "tokens_days",
         batches(ApiToken, lambda before: ApiToken.objects.filter(expires_at__lt=before)),
     ),
 )

@@ -28,6 +28,7 @@ NO_ID = UUID(int=0)
 class Topic(enum.StrEnum):
     """What changed. The first group names the objects that the feed sends."""
 
+    ALARM = "alarm"
     ALLOCATION = "allocation"
     EVENT = "event"
     GPU = "gpu"
@@ -52,11 +53,14 @@ class Topic(enum.StrEnum):
     NODE_REMOVED = "node_removed"
     SCHEDULING_RULES = "scheduling_rules"
     """Pools, quotas, reservations, projects, departments or users. Without an id."""
+    SETTINGS = "settings"
+    """Settings of the appliance. Without an id."""
     SERIES_END = "series_end"
     """End of the samples of a partition or session."""
 
 
 OBJECT_TOPICS = (
+    Topic.ALARM,
     Topic.ALLOCATION,
     Topic.EVENT,
     Topic.GPU,

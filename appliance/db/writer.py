@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 READ_THREADS, REQUEST_THREADS, FLEET_THREADS, BACKGROUND_THREADS = 2, 5, 4, 2
 RENEWAL_THREADS, LOGIN_THREADS, ANONYMOUS_THREADS = 2, 2, 1
+DIRECTORY_LOGIN_THREADS, PROVIDER_THREADS = 8, 4
 MAX_PENDING_WRITES = 512
 MAX_WRITES_PER_COMMIT = 32
 
@@ -235,6 +236,10 @@ renewal_pool = ThreadPoolExecutor(RENEWAL_THREADS, thread_name_prefix="renewal")
 """Serves heartbeats of allocations, so that other requests do not delay them."""
 login_pool = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="login")
 """Checks passwords: one of a known client and one of an unknown client at a time."""
+directory_login_pool = ThreadPoolExecutor(DIRECTORY_LOGIN_THREADS, thread_name_prefix="dlogin")
+"""Waits for the directory that checks a password, so that others do not."""
+provider_pool = ThreadPoolExecutor(PROVIDER_THREADS, thread_name_prefix="provider")
+"""Waits for identity providers."""
 anonymous_pool = ThreadPoolExecutor(ANONYMOUS_THREADS, thread_name_prefix="anonymous")
 """Serves requests without a token that was valid lately."""
 fleet_pool = ThreadPoolExecutor(FLEET_THREADS, thread_name_prefix="fleet")

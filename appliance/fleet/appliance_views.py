@@ -71,9 +71,14 @@ controller_status: ControllerStatus | None = None
 
 class ApplianceStatusView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(responses=ApplianceSerializer)
     def get(self, request: Request) -> Response:
+        """Return the version and the state of the appliance.
+
+        The figures of delays are those of the last minute.
+        """
         reject_unknown_parameters(request, [])
         own = own_status()
         controller = controller_status or own

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
+from appliance.fleet.certificate_adoption import adopt_certificate
 from appliance.fleet.models import NodeCertificate
 from appliance.inventory.locks import lock_node, refuse_locked
 from appliance.inventory.models import NodeState
@@ -24,12 +25,13 @@ REORDERING = timedelta(seconds=10)
 UNKNOWN = "The certificate is not one of a node that is enrolled here; enrol the machine again."
 
 
-def admit_agent(serial: str) -> UUID:
+def admit_agent(serial: str, pem: str = "") -> UUID:
     """Return the id of the node with this certificate, and confirm the certificate.
 
-    Raises ApplianceError UNAUTHENTICATED or NODE_LOCKED.
+    `pem` is the certificate itself, whose issuer TLS has checked. Raises ApplianceError
+    UNAUTHENTICATED or NODE_LOCKED.
     """
-    certificate = find_certificate(serial)
+    certificate = find_certificate(serial, pem)
     if certificate.not_after <= timezone.now():
         raise ApplianceError(Code.UNAUTHENTICATED, "The certificate has expired; renew it.")
     if certificate.confirmed_at is None:
@@ -38,11 +40,14 @@ def admit_agent(serial: str) -> UUID:
     return node_id
 
 
-def find_certificate(serial: str) -> NodeCertificate:
+def find_certificate(serial: str, pem: str) -> NodeCertificate:
     """Return the agent certificate in force with this serial; its validity is not checked.
 
-    A superseded certificate locks its node. Raises ApplianceError UNAUTHENTICATED or NODE_LOCKED.
+    A superseded certificate locks its node. One that was issued after the backup from which the
+    appliance was restored is adopted. Raises ApplianceError UNAUTHENTICATED or NODE_LOCKED.
     """
+    if pem and not NodeCertificate.objects.filter(serial=serial).exists():
+        adopt_certificate(pem)
     row = (
         NodeCertificate.objects.select_related("node")
         .filter(serial=serial, purpose="agent", revoked_at=None)

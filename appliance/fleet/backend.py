@@ -173,8 +173,8 @@ class FleetBackend:
             failpoint(FAILPOINTS[request.kind])
 
     def _admit(self, _node_id: UUID, body: bytes) -> bytes:
-        serial = body.decode()
-        node_id = auth.admit_agent(serial)
+        serial, _, pem = body.decode().partition("\n")
+        node_id = auth.admit_agent(serial, pem)
         self._admitted[serial] = time.monotonic()
         return bytes(node_id.bytes)
 

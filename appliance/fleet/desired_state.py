@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 from uuid import UUID
 
-from appliance.allocations.models import HOLDING, Partition
+from appliance.allocations.models import HOLDING, Partition, SuspensionState
 from appliance.allocations.tickets import accepted_keys
 from appliance.db.prepared import Select
 from appliance.fleet.authorities import authorities
@@ -24,7 +25,17 @@ COLUMNS = (
     "memory_bytes",
     "compute_percent",
     "allocation__placed_pool__required_isolation",
+    "allocation__suspension",
+    "allocation__suspension_revision",
 )
+WANTED: dict[str, str] = {
+    SuspensionState.SUSPENDING: "suspend",
+    SuspensionState.SUSPENDED: "hold",
+    SuspensionState.WAITING: "hold",
+    SuspensionState.RESUMING: "resume",
+}
+IDLE_WAIT_SECONDS = 30
+"""Time that a session has to end its work before a suspension is abandoned."""
 GRANTS = Select(
     lambda node_id: (
         Partition.objects.filter(gpu__node_id=node_id)
@@ -62,6 +73,8 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         memory_bytes,
         compute_percent,
         required_isolation,
+        suspension,
+        revision,
     ) in GRANTS.rows(node_id=node_id):
         if state_of not in HOLDING:
             continue
@@ -74,6 +87,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
                 fence_counter=counter,
                 compute_mode=compute_mode,
                 required_isolation=sorted(LAYERS[IsolationLevel(required_isolation or "any")]),
+                **desired_suspension(suspension, revision),
             )
         grant.partitions.append(
             fleet_pb2.Partition(
@@ -82,3 +96,14 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         )
     state.grants.extend(grants.values())
     return state
+
+
+def desired_suspension(suspension: str, revision: int) -> dict[str, Any]:
+    """Return the fields of a grant about a suspension; none if nothing is desired."""
+    if not (wanted := WANTED.get(suspension)):
+        return {}
+    return {
+        "suspension": wanted,
+        "suspension_revision": revision,
+        "suspension_wait_seconds": IDLE_WAIT_SECONDS if wanted == "suspend" else 0,
+    }

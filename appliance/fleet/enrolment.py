@@ -35,6 +35,8 @@ from appliance.inventory.actions import NODES
 from appliance.inventory.locks import unlock_node
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.reports import create_node
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NodeSettings
 
 TOKEN_LIFETIME = timedelta(minutes=15)
 RETRY_WINDOW = timedelta(seconds=60)
@@ -116,11 +118,14 @@ def sha256_hex(text: str) -> str:
 
 
 @write_transaction
-def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[EnrolmentToken, str]:
+def token_create(
+    *, user: User | None, node_id: UUID | None = None, simulated: bool = False
+) -> tuple[EnrolmentToken, str]:
     """Create an enrolment token. Returns the row and the token's text, which is not stored.
 
     The text holds secret, appliance URL and the fingerprints of the trusted CAs. With `node_id`
-    the machine that redeems the token replaces the machine of this node.
+    the machine that redeems the token replaces the machine of this node. A node that is new and
+    `simulated` stays so: its GPUs join simulated pools only.
     """
     if node_id is not None and not Node.objects.present().filter(pk=node_id).exists():
         raise ApplianceError(
@@ -132,6 +137,7 @@ def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[Enr
     token = EnrolmentToken.objects.create(
         secret_sha256=sha256_hex(secret),
         node_id=node_id,
+        simulated=simulated,
         created_by=user,
         expires_at=timezone.now() + TOKEN_LIFETIME,
     )
@@ -158,14 +164,13 @@ def redeem(*, secret: str, hostname: str, agent_csr: str, launcher_csr: str) -> 
     ).update(redeemed_at=now, redeemed_key_sha256=key)
     if not redeemed:
         return stored_response(secret, key)
-    existing = Node.objects.filter(
-        pk__in=EnrolmentToken.objects.filter(secret_sha256=sha256_hex(secret)).values("node_id")
-    ).first()
+    token = EnrolmentToken.objects.select_related("node").get(secret_sha256=sha256_hex(secret))
+    existing = token.node
     if existing is not None:
         revoke_certificates(existing)
         unlock_node(node_id=existing.pk, actor="system")
         Node.objects.filter(pk=existing.pk).update(expects_gpus=True)
-    node = existing or create_node(name=hostname)
+    node = existing or create_node(name=hostname, simulated=token.simulated)
     response = {
         **issue_certificates(node, agent_csr, launcher_csr, next_generation(node)),
     }
@@ -225,7 +230,7 @@ def issue_certificates(
         "fleet_address": f"{settings.ENVIRONMENT.advertise}:{settings.ENVIRONMENT.fleet_port}",
         "appliance_url": appliance_url(),
     }
-    lifetime = timedelta(seconds=settings.ENVIRONMENT.node_certificate_seconds)
+    lifetime = timedelta(seconds=current(NodeSettings).certificate_seconds)
     for purpose, csr in (("agent", agent_csr), ("launcher", launcher_csr)):
         try:
             certificate = sign_node_certificate(trusted[0], csr, node.pk, purpose, lifetime)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.conf import settings
-
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.fleet.models import SshHostKey
 from appliance.fleet.ssh import Destination, HostKey, open_transport
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NodeSettings
 
 
 def confirm_host_key(*, to: Destination, given_sha256: str, actor: str) -> HostKey:
@@ -20,7 +20,7 @@ def confirm_host_key(*, to: Destination, given_sha256: str, actor: str) -> HostK
     Blocks for the SSH handshake. Raises ApplianceError with HOST_KEY_UNCONFIRMED and the
     fingerprint if no key is pinned and none is given, HOST_KEY_CHANGED if the key differs.
     """
-    with open_transport(to, settings.ENVIRONMENT.ssh_seconds) as (_, presented):
+    with open_transport(to, current(NodeSettings).ssh_seconds) as (_, presented):
         pass
     pinned = SshHostKey.objects.filter(address=to.address, port=to.port).first()
     if pinned is not None:

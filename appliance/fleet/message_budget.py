@@ -174,7 +174,12 @@ def work_of(message: fleet_pb2.AgentMessage) -> float:
     """Return the seconds of work of the gateway for a valid message."""
     return (
         MESSAGE_SECONDS
-        + CHECK_SECONDS * len(message.report.sessions)
+        + CHECK_SECONDS
+        * (
+            len(message.report.sessions)
+            + len(message.report.over)
+            + len(message.report.suspensions)
+        )
         + BYTE_SECONDS * message.ByteSize()
     )
 

@@ -6,12 +6,15 @@ Each check is bounded: a count is compared before its elements are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nodes.protocol import fleet_pb2, limits
 
 MAX_INDEX, MAX_PORT = 1 << 12, (1 << 16) - 1
 SESSION_STATES = frozenset({"opening", "running", "suspended", "closed"})
+SUSPENSION_STATES = frozenset(
+    {"suspending", "suspended", "waiting", "resuming", "running", "failed"}
+)
 LINK = re.compile(r"NV\d{1,3}|PSB|PIX|PXB|PHB|NODE|SYS")
 
 
@@ -84,7 +87,8 @@ def check_inventory(i: fleet_pb2.Inventory) -> None:
 def check_gpu(g: fleet_pb2.Gpu) -> None:
     check_number("gpu.index", g.index, MAX_INDEX)
     check_text("gpu.model", g.model, limits.MAX_TEXT)
-    check_number("gpu.memory_bytes", g.memory_bytes)
+    if not 0 < g.memory_bytes <= limits.MAX_GPU_MEMORY_BYTES:
+        raise InvalidMessageError("gpu.memory_bytes is no size of a memory")
     check_text("gpu.compute_capability", g.compute_capability, limits.MAX_SHORT)
     check_text("gpu.pci_bus_id", g.pci_bus_id, limits.MAX_SHORT)
     check_count("gpu.links", len(g.links), limits.MAX_GPUS)
@@ -100,6 +104,24 @@ def check_report(r: fleet_pb2.Report) -> None:
     check_ids("session.id", (s.id for s in r.sessions))
     for s in r.sessions:
         check_session(s)
+    check_count("over", len(r.over), limits.MAX_ALLOCATIONS)
+    check_ids("over.allocation_id", (h.allocation_id for h in r.over))
+    for h in r.over:
+        check_count("over.held_bytes", len(h.held_bytes), limits.MAX_PARTITIONS)
+        for held in h.held_bytes:
+            check_number("over.held_bytes", held)
+    check_suspensions(r.suspensions)
+
+
+def check_suspensions(reported: Sequence[fleet_pb2.Suspension]) -> None:
+    check_count("suspensions", len(reported), limits.MAX_ALLOCATIONS)
+    check_ids("suspension.allocation_id", (s.allocation_id for s in reported))
+    for s in reported:
+        if s.state not in SUSPENSION_STATES:
+            raise InvalidMessageError("suspension.state is unknown")
+        check_number("suspension.revision", s.revision)
+        check_number("suspension.released_bytes", s.released_bytes)
+        check_text("suspension.reason", s.reason, limits.MAX_TEXT)
 
 
 def check_session(s: fleet_pb2.Session) -> None:
@@ -113,7 +135,7 @@ def check_session(s: fleet_pb2.Session) -> None:
     check_text("session.client_address", s.client_address, limits.MAX_NAME)
     check_text("session.program", s.program, limits.MAX_NAME)
     check_text("session.end_reason", s.end_reason, limits.MAX_TEXT)
-    for name in ("memory_bytes", "launches", "bytes_in", "bytes_out"):
+    for name in ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms"):
         check_number(f"session.{name}", getattr(s, name))
     check_session_lists(s)
 

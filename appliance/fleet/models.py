@@ -20,6 +20,8 @@ class EnrolmentToken(models.Model):
         "inventory.Node", null=True, on_delete=models.CASCADE, related_name="+"
     )
     """The node that a reinstalled machine replaces; null for a new node."""
+    simulated = models.BooleanField(default=False)
+    """The new node is simulated. Only a command on the appliance creates such tokens."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()

@@ -15,7 +15,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
 
@@ -26,6 +25,8 @@ from appliance.fleet.authorities import authorities
 from appliance.fleet.certificates import is_issued_by
 from appliance.fleet.enrolment import issue_certificates
 from appliance.fleet.models import NodeCertificate
+from appliance.runtime import live_settings
+from appliance.runtime.setting_sections import NodeSettings
 from nodes.protocol.renewal import signed_content
 
 GRACE = timedelta(days=30)
@@ -46,7 +47,7 @@ def renew_certificates(
     """
     presented = parse_certificate(certificate)
     verify_signature(presented, signature, signed_content(certificate, agent_csr, launcher_csr))
-    current = auth.find_certificate(format(presented.serial_number, "x"))
+    current = auth.find_certificate(format(presented.serial_number, "x"), certificate)
     if current.not_after + GRACE <= timezone.now():
         raise ApplianceError(
             Code.UNAUTHENTICATED,
@@ -98,7 +99,7 @@ def limit_renewals(current: NodeCertificate) -> None:
 
     A node that renews each new certificate at once would otherwise fill the database.
     """
-    seconds = settings.ENVIRONMENT.node_certificate_seconds / RENEWAL_PERIODS
+    seconds = live_settings.current(NodeSettings).certificate_seconds / RENEWAL_PERIODS
     recent = NodeCertificate.objects.filter(
         node_id=current.node_id,
         purpose="agent",

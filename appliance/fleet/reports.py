@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import overload
 from uuid import UUID
 
 from appliance.allocations import services as allocations
-from appliance.allocations import session_reports
+from appliance.allocations import session_reports, suspending
 from appliance.allocations.models import SessionState
 from appliance.allocations.session_reports import Progress
 from appliance.allocations.sessions import ReportedSession
+from appliance.allocations.suspending import NodeReport
 from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
 from appliance.inventory import reports as inventory
@@ -46,7 +47,10 @@ def process_report(node_id: UUID, report: fleet_pb2.Report, position: int = 0) -
 
     Writes only if something changed.
     """
-    unchanged = not report.sessions and applied_generation(node_id) == report.generation
+    unchanged = (
+        not (report.sessions or report.suspensions)
+        and applied_generation(node_id) == report.generation
+    )
     if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
         return record_report(node_id, report, position)
     return Progress(0, 0, 0, False)
@@ -73,20 +77,46 @@ def record_report(node_id: UUID, report: fleet_pb2.Report, position: int) -> Pro
     )
     if not progress.more:
         alive = {s.allocation_id for s in report.sessions if s.state != SessionState.CLOSED}
-        record_applied(node_id, report.generation, {UUID(bytes=a) for a in alive})
+        record_applied(
+            node_id, report.generation, {UUID(bytes=a) for a in alive}, parse_over(report)
+        )
+        if report.suspensions:
+            written = suspending.record_reports(node_id, parse_suspensions(report))
+            return progress._replace(rows=progress.rows + written)
     return progress
 
 
 @write_transaction
-def record_applied(node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
+def record_applied(
+    node_id: UUID,
+    generation: int,
+    alive: Collection[UUID] = (),
+    over: Mapping[UUID, Sequence[int]] | None = None,
+) -> None:
     """Record the generation that a node has applied. An older generation changes nothing.
 
-    `alive` are the allocations whose sessions the node still reports.
+    `alive` are the allocations whose sessions the node still reports, `over` those that hold more
+    memory than their size, with the bytes; None: the agent does not tell.
     """
     raised = SET_APPLIED.rows(node_id=node_id, reported=generation)
     applied = generation if raised else applied_generation(node_id)
     if applied is not None and generation >= applied:
-        allocations.record_applied_generation(node_id=node_id, generation=applied, alive=alive)
+        allocations.record_applied_generation(
+            node_id=node_id, generation=applied, alive=alive, over=over
+        )
+
+
+def parse_suspensions(report: fleet_pb2.Report) -> dict[UUID, NodeReport]:
+    return {
+        UUID(bytes=s.allocation_id): NodeReport(s.revision, s.state, s.released_bytes, s.reason)
+        for s in report.suspensions
+    }
+
+
+def parse_over(report: fleet_pb2.Report) -> dict[UUID, Sequence[int]] | None:
+    if not report.knows_over:
+        return None
+    return {UUID(bytes=h.allocation_id): tuple(h.held_bytes) for h in report.over}
 
 
 def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
@@ -99,6 +129,7 @@ def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         boot_id=message.boot_id,
         cuda_version=i.cuda_version,
         isolation=level_of(i.isolation) if i.isolation else None,
+        suspends_sessions=i.suspends,
         endpoints=tuple((e.address, e.port) for e in i.endpoints),
         gpus=tuple(parse_gpu(g) for g in i.gpus),
     )
@@ -135,4 +166,5 @@ def parse_session(s: fleet_pb2.Session) -> ReportedSession:
         opened_seconds=s.opened_seconds,
         refused_calls=tuple(s.refused_calls),
         partition_bytes=tuple(s.partition_bytes),
+        longest_drain_ms=s.longest_drain_ms,
     )

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.allocations.tickets import signing_key_in
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.fields import NumberField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView
@@ -51,7 +52,7 @@ class KeyRotationSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class StartSerializer(RequestSerializer[dict[str, Any]]):
-    hold_seconds = serializers.FloatField(
+    hold_seconds = NumberField(
         required=False,
         min_value=0,
         max_value=MAX_HOLD_SECONDS,

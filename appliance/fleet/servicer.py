@@ -38,10 +38,15 @@ _GRPC_CODE = {
 """Status of an error reply; UNAVAILABLE for any other, so that the agent tries again."""
 
 
+def pem_of(auth_context: Mapping[str, Any]) -> bytes:
+    """Return the peer's certificate; empty without one."""
+    return next(iter(auth_context.get("x509_pem_cert", ())), b"")
+
+
 def serial_of(auth_context: Mapping[str, Any]) -> str:
     """Return the serial of the peer's certificate; empty without one."""
-    pems = list(auth_context.get("x509_pem_cert", ()))
-    return format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x") if pems else ""
+    pem = pem_of(auth_context)
+    return format(x509.load_pem_x509_certificate(pem).serial_number, "x") if pem else ""
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base has no types
@@ -76,7 +81,8 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
             )
         self._controller.ended_serials.discard(serial)  # it may be valid again
         try:
-            return Stream(await self._controller.request(Kind.ADMIT, body=serial.encode()), serial)
+            body = serial.encode() + b"\n" + pem_of(context.auth_context())
+            return Stream(await self._controller.request(Kind.ADMIT, body=body), serial)
         except RequestError as error:
             code = _GRPC_CODE.get(error.code, grpc.StatusCode.UNAVAILABLE)
             await context.abort(code, error.detail)

@@ -5,10 +5,7 @@ All functions block.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import io
 import shlex
 import time
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ from django.conf import settings
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
 from appliance.fleet.installer_messages import parse_python
+from appliance.fleet.ssh_keys import HostKey, fingerprint, parse_private_key
 from appliance.fleet.ssh_networks import connect
 from appliance.fleet.ssh_scripts import BOOTSTRAP, FIND_PYTHON, LINE_PREFIX, SUDO
 
@@ -52,20 +50,6 @@ class Credentials:
     sudo_password: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True)
-class HostKey:
-    key_type: str
-    sha256: str
-    """Fingerprint as OpenSSH prints it, without the prefix `SHA256:` and without padding."""
-
-
-def fingerprint(key: paramiko.PKey) -> HostKey:
-    return HostKey(
-        key.get_name(),
-        base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("="),
-    )
-
-
 @contextlib.contextmanager
 def open_transport(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transport, HostKey]]:
     """Yield an unauthenticated transport and the host key that the server has proved.
@@ -91,26 +75,6 @@ def open_transport(to: Destination, seconds: float) -> Iterator[tuple[paramiko.T
         ) from None
     finally:
         transport.close()
-
-
-def parse_private_key(text: str, passphrase: str) -> paramiko.PKey:
-    """Return a private key in OpenSSH or PEM format.
-
-    Raises ApplianceError with SIGN_IN_REFUSED for another format or a wrong passphrase.
-    """
-    import paramiko
-
-    for key_class in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
-        with contextlib.suppress(paramiko.SSHException, ValueError, IndexError, TypeError):
-            key: paramiko.PKey = key_class.from_private_key(
-                io.StringIO(text), password=passphrase or None
-            )
-            return key
-    raise ApplianceError(
-        Code.SIGN_IN_REFUSED,
-        "The private key cannot be read: it must be in OpenSSH or PEM format,"
-        " and the passphrase must match.",
-    )
 
 
 def sign_in(transport: paramiko.Transport, to: Destination, credentials: Credentials) -> None:

@@ -48,6 +48,8 @@ from appliance.fleet.ssh import (
 )
 from appliance.inventory import endpoints
 from appliance.inventory.models import Node, NodeState
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NodeSettings
 from appliance.telemetry import reachability
 
 log = logging.getLogger(__name__)
@@ -98,10 +100,11 @@ def enrol_machine(
     """Perform all steps on a thread of the task runner. Raises ApplianceError on a failure."""
     result: dict[str, Any] = {"destination": str(request.to)}
     progress.report(2, f"Signing in as {request.to}.")
-    with open_transport(request.to, settings.ENVIRONMENT.ssh_seconds) as (transport, presented):
+    timeout = current(NodeSettings).ssh_seconds
+    with open_transport(request.to, timeout) as (transport, presented):
         require_key(host_key.sha256, presented, request.to)
         sign_in(transport, request.to, credentials)
-        host = find_python(transport, settings.ENVIRONMENT.ssh_seconds)
+        host = find_python(transport, timeout)
         progress.report(8, "Checking the machine.")
         result["preflight"] = run_preflight(host, credentials, request)
         progress.set_result(result)

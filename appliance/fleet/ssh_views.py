@@ -15,11 +15,13 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_privilege
 from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
-from appliance.api.filters import reject_unknown_parameters
-from appliance.api.pagination import CursorPagination
+from appliance.api.errors import Code
+from appliance.api.filters import parse_text, parse_whole_number
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.fleet import ssh_enrolment
 from appliance.fleet.host_keys import confirm_host_key, forget_host_key
 from appliance.fleet.models import SshHostKey
@@ -105,6 +107,17 @@ class SshEnrolmentSerializer(RequestSerializer[dict[str, Any]]):
 
 class SshEnrolmentView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "tasks"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (
+            Code.HOST_KEY_UNCONFIRMED,
+            Code.HOST_KEY_CHANGED,
+            Code.ADDRESS_NOT_ALLOWED,
+            Code.HOST_UNREACHABLE,
+            Code.SIGN_IN_REFUSED,
+        ),
+    }
     dry_run_supported: ClassVar[bool] = False  # it connects to the machine
 
     @extend_schema(request=SshEnrolmentSerializer, responses={202: TaskSerializer})
@@ -140,9 +153,7 @@ class SshEnrolmentView(ApplianceView):
             )
             return 202, to_json_types(TaskSerializer(task).data)
 
-        response = idempotent(request, effect, secrets=SECRETS)
-        response["Location"] = f"/api/v1/tasks/{response.data['id']}"
-        return response
+        return idempotent(request, effect, secrets=SECRETS)
 
 
 class SshHostKeySerializer(serializers.ModelSerializer[SshHostKey]):
@@ -151,16 +162,20 @@ class SshHostKeySerializer(serializers.ModelSerializer[SshHostKey]):
         fields = ("id", "address", "port", "key_type", "sha256", "confirmed_by", "created_at")
 
 
+SSH_HOST_KEYS = Listing(
+    SshHostKeySerializer,
+    {"address": ("address", parse_text), "port": ("port", parse_whole_number)},
+    CREATED | {"address": Order("address")},
+)
+
+
 class SshHostKeyListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "fleet.enrol"}
 
-    @extend_schema(responses=SshHostKeySerializer(many=True))
+    @extend_schema(parameters=SSH_HOST_KEYS.parameters, responses=SshHostKeySerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the confirmed SSH host keys."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
-        found = page.paginate_queryset(SshHostKey.objects.all(), request)
-        return page.get_paginated_response(SshHostKeySerializer(found, many=True).data)
+        return SSH_HOST_KEYS.respond(request, SshHostKey.objects.all())
 
 
 class SshHostKeyView(ApplianceView):

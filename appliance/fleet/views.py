@@ -15,8 +15,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.api.errors import Code
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.fleet import bundle, enrolment, renewal
 from appliance.inventory import node_views
 from appliance.inventory.models import Node
@@ -94,6 +95,9 @@ class EnrolmentTokenListView(ApplianceView):
 
 class EnrolView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "public"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.TOKEN_SPENT,),
+    }
 
     @extend_schema(
         request=EnrolRequestSerializer, responses={201: EnrolResponseSerializer}, auth=[]
@@ -107,6 +111,13 @@ class EnrolView(ApplianceView):
 
 class CertificateRenewalListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "public"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (
+            Code.UNAUTHENTICATED,
+            Code.NODE_LOCKED,
+            Code.TOO_MANY_ATTEMPTS,
+        ),
+    }
 
     @extend_schema(
         request=CertificateRenewalSerializer, responses={201: EnrolResponseSerializer}, auth=[]
@@ -139,6 +150,8 @@ class NodeView(node_views.NodeView):
         **node_views.NodeView.privileges,
         "DELETE": enrolment.REMOVE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {"DELETE": (Code.IN_USE,)}
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, node_id: UUID) -> Response:
@@ -163,6 +176,7 @@ class BundleSerializer(serializers.Serializer[dict[str, Any]]):
 
 class BundleListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "fleet.enrol"}
+    error_codes: ClassVar[ErrorCodes] = {"GET": (Code.NOT_FOUND,)}
 
     @extend_schema(responses=BundleSerializer, operation_id="bundles_list")
     def get(self, request: Request) -> Response:

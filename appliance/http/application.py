@@ -35,7 +35,13 @@ from appliance.api.client_connection import connection_of  # noqa: E402
 from appliance.api.errors import ApplianceError, Code  # noqa: E402
 from appliance.api.problems import SIGN_IN  # noqa: E402
 from appliance.api.wait import Wait  # noqa: E402
-from appliance.db.writer import anonymous_pool, read_pool, run_in_thread  # noqa: E402
+from appliance.db.writer import (  # noqa: E402
+    READ_THREADS,
+    REQUEST_THREADS,
+    anonymous_pool,
+    read_pool,
+    run_in_thread,
+)
 from appliance.http.execution import Execution, execution_of, requires_token  # noqa: E402
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response  # noqa: E402
 from appliance.http.lanes import Lane, LaneFullError, Lanes  # noqa: E402
@@ -55,6 +61,8 @@ from appliance.http.request_scope import (  # noqa: E402
     refusal_of,
     token_text_of,
 )
+from appliance.http.turns import Turns  # noqa: E402
+from appliance.installation import serving as installation  # noqa: E402
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +74,7 @@ LANES = {
     Execution.RENEWAL: Lane.RENEWAL,
 }
 """Lanes of requests with a token that was valid lately. Logins have the login gate."""
+UNAVAILABLE = Response(503, [(b"retry-after", b"1")], b"")
 
 
 class Forwarder(Protocol):
@@ -85,10 +94,17 @@ class HttpApplication:
         self._handler = SyncHandler()
         self._lanes = Lanes()
         self._logins = LoginGate()
+        self._turns = {
+            Execution.READ: Turns(2 * READ_THREADS),
+            Execution.WRITE: Turns(2 * REQUEST_THREADS),
+        }
         self.forwarder: Forwarder | None = None
         """None in tests: this process then handles writes, too."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"].startswith(installation.PREFIX):
+            await self._serve_installation(scope, send)
+            return
         with tempfile.SpooledTemporaryFile(max_size=BODY_IN_MEMORY_BYTES) as body:
             try:
                 response = await self._receive_and_respond(scope, receive, body)
@@ -103,13 +119,20 @@ class HttpApplication:
         if response is not None:
             refusals.note(response.refusals)
         if response is None:
-            await send_response(Response(503, [(b"retry-after", b"1")], b""), send)
+            await send_response(UNAVAILABLE, send)
         elif response.watch_stream is not None:
             await self._watch(response.watch_stream, receive, send)
         elif response.wait is not None:
             await send_response(await self._delayed(response.wait, response, scope), send)
         else:
             await send_response(response, send)
+
+    async def _serve_installation(self, scope: Scope, send: Any) -> None:
+        try:
+            with self._lanes.enter(Lane.INSTALLATION, address_of(scope)):
+                await installation.serve(scope, send)
+        except LaneFullError:
+            await send_response(UNAVAILABLE, send)
 
     async def _receive_and_respond(
         self, scope: Scope, receive: Any, body: IO[bytes]
@@ -127,11 +150,25 @@ class HttpApplication:
         await read_body(receive, body, MAX_BODY_BYTES if trusted else MAX_ANONYMOUS_BODY_BYTES)
         if execution is Execution.LOGIN:
             return await self._logins.respond(scope, body.read(), self._forward)
-        with self._lanes.enter(LANES[execution] if trusted else Lane.ANONYMOUS, address_of(scope)):
-            if execution is Execution.READ:
-                threads = read_pool if trusted else anonymous_pool
-                return await run_in_thread(partial(self._handler.respond, scope, body), threads)
-            return await self._forward(scope, body.read())
+        if execution is Execution.PROVIDER:
+            with self._lanes.enter(Lane.PROVIDER, address_of(scope)):
+                return await self._forward(scope, body.read())
+        lane = LANES[execution] if trusted else Lane.ANONYMOUS
+        with self._lanes.enter(lane, address_of(scope), account or ""):
+            async with self._turn(execution, account):
+                if execution is Execution.READ:
+                    threads = read_pool if trusted else anonymous_pool
+                    return await run_in_thread(partial(self._handler.respond, scope, body), threads)
+                return await self._forward(scope, body.read())
+
+    def _turn(
+        self, execution: Execution, account: str | None
+    ) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return the turn of an account at threads that many accounts share."""
+        turns = self._turns.get(execution)
+        if turns is None or account is None:
+            return contextlib.nullcontext()
+        return turns.take(account)
 
     async def _account_of(self, token_text: str, address: str) -> str | None:
         """Return the account of a token that is valid from this address, or was lately, or None."""

@@ -6,8 +6,8 @@ WRITE: the controller handles it on a request thread; services submit their writ
 INLINE_WRITE: the controller handles the whole request on the writer thread, in the transaction of
     the current batch. Views that do nothing slow declare it (`ApplianceView.inline_write`): threads
     that take turns wait longer for the GIL than they work.
-RENEWAL, LOGIN: as WRITE, on threads of their own (`ApplianceView.renewal_methods` and
-    `login_methods`).
+RENEWAL, LOGIN, PROVIDER: as WRITE, on threads of their own (`ApplianceView.renewal_methods`,
+    `login_methods` and `provider_methods`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Execution(enum.Enum):
     INLINE_WRITE = "inline_write"
     RENEWAL = "renewal"
     LOGIN = "login"
+    PROVIDER = "provider"
 
 
 def execution_of(method: str, path: str, query_string: bytes) -> Execution:
@@ -39,6 +40,8 @@ def execution_of(method: str, path: str, query_string: bytes) -> Execution:
         return Execution.READ
     if method in view.login_methods:
         return Execution.LOGIN
+    if method in view.provider_methods:
+        return Execution.PROVIDER
     if method in view.renewal_methods:
         return Execution.RENEWAL
     return Execution.INLINE_WRITE if view.inline_write else Execution.WRITE

@@ -16,11 +16,10 @@ from yarl import URL
 
 from appliance.api.wait import Wait
 from appliance.http.handler import Response
+from appliance.http.internal_headers import INTERNAL_HEADERS, SEQUENCE_HEADER, WAIT_HEADER
 
 log = logging.getLogger(__name__)
 
-SEQUENCE_HEADER, WAIT_HEADER = b"busbar-sequence", b"busbar-wait"
-INTERNAL_HEADERS = frozenset({SEQUENCE_HEADER, WAIT_HEADER})
 REPLACED_HEADERS = frozenset(
     {b"connection", b"transfer-encoding", b"content-length", b"expect", b"te", b"upgrade"}
     | {b"x-forwarded-for", b"x-forwarded-proto"}

@@ -24,6 +24,7 @@ from appliance.api.refusals import Refusal
 from appliance.api.wait import Wait
 
 Headers = list[tuple[bytes, bytes]]
+PROBLEM_TYPE = b"application/problem+json"
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ def problem_of(error: ApplianceError) -> Response:
     response = problem(error.code, error.detail, None, None, **error.fields)
     headers = [
         (name.lower().encode(), response[name].encode())
-        for name in ("Content-Type", "Retry-After", "WWW-Authenticate")
+        for name in ("Retry-After", "WWW-Authenticate")
         if response.has_header(name)
     ]
+    headers.append((b"content-type", PROBLEM_TYPE))  # DRF sets it when it renders
     return Response(response.status_code, headers, encode_json(response.data))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from django.conf import settings
 
 from appliance.activity.consumers import MAX_FRAME_BYTES
 from appliance.fleet.certificate_files import CertificateFiles
@@ -19,6 +18,8 @@ from appliance.http.protocols import Http, WebSocket
 from appliance.http.tls import server_context
 from appliance.runtime import descriptors
 from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import ConnectionSettings
 
 if TYPE_CHECKING:
     from appliance.http.application import TrackedApplication
@@ -30,11 +31,11 @@ CERTIFICATE_CHECK_SECONDS = 1.0
 
 
 def connection_limits() -> ConnectionLimits:
-    e = settings.ENVIRONMENT
+    limits = current(ConnectionSettings)
     return ConnectionLimits(
-        total=min(e.max_connections, descriptors.limit() // 2),
-        anonymous=e.max_anonymous_connections,
-        anonymous_per_address=e.max_anonymous_connections_per_address,
+        total=min(limits.max_connections, descriptors.limit() // 2),
+        anonymous=limits.max_anonymous_connections,
+        anonymous_per_address=limits.max_anonymous_connections_per_address,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from django.urls import Resolver404, resolve
@@ -10,6 +9,7 @@ from django.urls import Resolver404, resolve
 from appliance.accounts.authentication import CONSOLE_COOKIE
 from appliance.api.operation_id import operation_id
 from appliance.api.refusals import Refusal
+from appliance.api.request_cookie import cookie_of
 
 Scope = dict[str, Any]
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"host", b"origin"})
@@ -31,11 +31,7 @@ def token_text_of(scope: Scope) -> str:
     if (authorization := header_of(scope, b"authorization")) is not None:
         scheme, _, token_text = authorization.strip().partition(" ")
         return token_text.strip() if scheme.lower() == "bearer" else ""
-    try:
-        morsel = SimpleCookie(header_of(scope, b"cookie") or "").get(CONSOLE_COOKIE)
-    except CookieError:
-        return ""
-    return morsel.value if morsel else ""
+    return cookie_of(scope["headers"], CONSOLE_COOKIE)
 
 
 def read_scope(scope: Scope, path: str) -> Scope:

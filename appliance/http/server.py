@@ -119,6 +119,15 @@ class ControllerStream:
                 metrics = series.latest_metrics(UUID(bytes=request.series_id))
                 reply = pb.LatestMetricsReply(call=request.call, metrics=metrics)
                 self.send(pb.HttpServerMessage(latest_metrics_reply=reply))
+            case "values_beyond_request":
+                beyond = message.values_beyond_request
+                found = series.values_beyond(beyond.metric, beyond.threshold, above=beyond.above)
+                values = pb.ValuesBeyondReply(
+                    call=beyond.call,
+                    series_ids=b"".join(i.bytes for i in found or ()),
+                    values=(found or {}).values(),
+                )
+                self.send(pb.HttpServerMessage(values_beyond_reply=values))
 
 
 def take_samples(listening: socket.socket) -> None:
@@ -247,6 +256,9 @@ def main() -> None:
     import django
 
     django.setup()
+    from appliance.configuration.storage import follow_changes
+
+    follow_changes()
     uvloop.run(serve(Options(**json.loads(sys.argv[1]))))
     logging.shutdown()
     os._exit(0)

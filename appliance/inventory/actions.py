@@ -15,7 +15,7 @@ from appliance.accounts.actions import (
 from appliance.accounts.models import User
 from appliance.accounts.permissions import inventory_places
 from appliance.api.errors import ApplianceError, Code
-from appliance.inventory.models import Gpu, Node, NodeState
+from appliance.inventory.models import Gpu, Node, NodeState, Site
 from appliance.pools.models import Pool
 
 MANAGE = "inventory.manage"
@@ -54,6 +54,29 @@ def no_pool() -> ApplianceError:
     return ApplianceError(Code.NOT_FOUND, "There is no pool. Create one: busbar pool create")
 
 
+def site_deletion_refusals(user: User, sites: Sequence[Site]) -> Refusals:
+    """Return the error IN_USE, with the nodes as blockers, for each site that has any."""
+    blockers: dict[UUID | None, list[dict[str, object]]] = {}
+    nodes = Node.objects.present().filter(site__in=sites)
+    for site_id, pk, name, state in nodes.values_list("site_id", "pk", "name", "state"):
+        blocker: dict[str, object] = {"kind": "node", "id": str(pk), "name": name, "state": state}
+        blockers.setdefault(site_id, []).append(blocker)
+    return [has_nodes(site, blockers[site.pk]) if site.pk in blockers else None for site in sites]
+
+
+def has_nodes(site: Site, blockers: list[dict[str, object]]) -> ApplianceError:
+    count = f"{len(blockers)} node{'' if len(blockers) == 1 else 's'}"
+    return ApplianceError(
+        Code.IN_USE,
+        f"Site {site.name} has {count}. Move them to another site first.",
+        blockers=blockers,
+    )
+
+
+def visible_sites(user: User, ids: Sequence[UUID]) -> Sequence[Site]:
+    return list(Site.objects.visible_to(user).filter(pk__in=ids))
+
+
 def visible_nodes(user: User, ids: Sequence[UUID]) -> Sequence[Node]:
     return list(Node.objects.visible_to(user).filter(pk__in=ids))
 
@@ -71,3 +94,7 @@ UNLOCK = NODES.add(Action("unlock", "fleet.enrol", by_row(removed_refusal)))
 GPUS = register_kind("gpus", visible_gpus)
 UPDATE_GPU = GPUS.add(Action("update", MANAGE, places=Gpu.places))
 ADMIT = GPUS.add(Action("admit", MANAGE, admission_refusals))
+SITES = register_kind("sites", visible_sites)
+UPDATE_SITE = SITES.add(Action("update", MANAGE, places=Site.places))
+RENAME_SITE = SITES.add(Action[Site]("rename", MANAGE))
+DELETE_SITE = SITES.add(Action("delete", MANAGE, site_deletion_refusals))

@@ -45,6 +45,7 @@ FILTERS = {"by": ("by", parse_choice(*capacity.GROUPS))}
 
 class CapacityView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(
         parameters=[

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import F
 
 from appliance.activity.events import emit
+from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
@@ -31,7 +32,7 @@ MAX_ADMITTED_GPUS = 256
 
 def add_gpus(node: Node, reported: Sequence[ReportedGpu]) -> None:
     """Create rows for GPUs of a node that are not known. They join the oldest pool or are held."""
-    pool = Pool.objects.order_by("created_at").first()
+    pool = Pool.objects.oldest(simulated=node.simulated)
     by_rule = pool is not None and pool.admit_new_gpus
     room = MAX_ADMITTED_GPUS - Gpu.objects.filter(node=node, held=False).count()
     admitted = (node.expects_gpus or by_rule) and len(reported) <= room
@@ -48,6 +49,19 @@ def add_gpus(node: Node, reported: Sequence[ReportedGpu]) -> None:
             emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=message)
     if not admitted:
         emit_held(node, reported)
+
+
+def refuse_mixture(gpu: Gpu, pool: Pool) -> None:
+    """Raise ApplianceError INVALID if only one of GPU and pool is simulated. Reads the node.
+
+    A request could otherwise get a GPU that does not exist.
+    """
+    if gpu.node.simulated != pool.simulated:
+        kinds = "simulated" if pool.simulated else "real"
+        raise ApplianceError(
+            Code.INVALID,
+            f"GPU {gpu.short_name} cannot join pool {pool.name}, which has {kinds} GPUs only.",
+        )
 
 
 def emit_held(node: Node, reported: Sequence[ReportedGpu]) -> None:
@@ -76,12 +90,15 @@ def forget_held(node: Node, reported: Sequence[UUID]) -> int:
 def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
     """Admit a held GPU to a pool, the oldest one by default.
 
-    Does nothing if it is admitted already. Raises ApplianceError NOT_FOUND without such a pool.
+    Does nothing if it is admitted already. Raises ApplianceError NOT_FOUND without such a pool,
+    and INVALID for a pool of the other kind (`refuse_mixture`).
     """
     gpu = Gpu.objects.select_related("node").get(pk=gpu_id)
-    pool = find_pool(pool_name) if pool_name else Pool.objects.order_by("created_at").first()
+    simulated = gpu.node.simulated
+    pool = find_pool(pool_name) if pool_name else Pool.objects.oldest(simulated=simulated)
     if pool is None:
         raise no_pool()
+    refuse_mixture(gpu, pool)
     record(gpu, "admitted", {"held": gpu.held}, {"held": False})
     if not Gpu.objects.filter(pk=gpu_id, held=True).update(
         held=False, pool=pool, version=F("version") + 1

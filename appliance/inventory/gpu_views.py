@@ -24,14 +24,15 @@ from appliance.activity.feed import NO_PROJECT, hub
 from appliance.api.filters import (
     Filter,
     apply_filters,
-    filter_parameters,
     parse_boolean,
     parse_filters,
     parse_id,
     parse_labels,
     parse_text,
+    parse_whole_number,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import CursorPagination, Order
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.db.change_log import Audience
@@ -56,17 +57,38 @@ def parse_pool_name(name: str) -> UUID:
     return next((pk for (pk,) in SELECT_POOL_ID.rows(name=parse_text(name))), NO_PROJECT)
 
 
+def parse_uuid(text: str) -> UUID:
+    """UUID of the GPU, also in the form of nvidia-smi with `GPU-` in front."""
+    return parse_id(text.removeprefix("GPU-"))
+
+
+parse_uuid.schema = {  # type: ignore[attr-defined]
+    "type": "string",
+    "pattern": "^(GPU-)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
+}
 GPU_FILTERS: dict[str, tuple[str, Filter]] = {
     "node_id": ("node_id", parse_id),
     "node": ("node__name", parse_text),
     "site": ("node__site__name", parse_text),
     "pool": ("pool_id", parse_pool_name),
+    "uuid": ("uuid", parse_uuid),
+    "index": ("index", parse_whole_number),
     "model": ("model", parse_text),
     "mig": ("mig", parse_boolean),
     "present": ("present", parse_boolean),
     "held": ("held", parse_boolean),
     "labels": ("labels", parse_labels),
 }
+GPUS = Listing(
+    GpuSerializer,
+    GPU_FILTERS,
+    CREATED
+    | {
+        "node": Order("node__name", "node_name"),
+        "model": Order("model"),
+        "memory_bytes": Order("memory_bytes", kind=int),
+    },
+)
 GpuRow: Any = namedtuple("GpuRow", GpuSerializer.columns())  # type: ignore[misc]  # computed
 
 
@@ -78,18 +100,22 @@ class GpuListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
+    @extend_schema(parameters=GPUS.parameters, responses=GpuSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the GPUs that the caller may view."""
-        page, wanted = CursorPagination(), parse_filters(request, GPU_FILTERS)
-        user = request_user(request)
+        GPUS.reject_unknown_parameters(request)
+        page, user = GPUS.page(request), request_user(request)
+        wanted = parse_filters(request, GPU_FILTERS, check_names=False)
         by_place = not can(user, VIEW, None) and inventory_places(user, VIEW)
-        if "labels" in wanted or by_place:
-            rows = apply_filters(request, visible_gpus(request).with_names(), GPU_FILTERS)
-            found = page.paginate_queryset(rows, request)
+        if "labels" in wanted or by_place or "order" in request.query_params:
+            found = page.paginate_queryset(matching_gpus(request).with_names(), request)
         else:
             found = prepared_page(request, page, wanted)
-        return page.get_paginated_response([serialize(GpuSerializer, row) for row in found])
+        return GPUS.respond_with(request, page, found, lambda: matching_gpus(request).count())
+
+
+def matching_gpus(request: Request) -> GpuQuerySet:
+    return apply_filters(request, visible_gpus(request), GPU_FILTERS, check_names=False)
 
 
 def prepared_page(request: Request, page: CursorPagination, wanted: Mapping[str, Any]) -> list[Any]:
@@ -129,6 +155,7 @@ class GpuView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_GPU.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=detail_of(GpuSerializer))

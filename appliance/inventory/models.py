@@ -84,6 +84,8 @@ class Node(models.Model):
     operating_system = models.CharField(max_length=100, blank=True)
     software = models.BooleanField(default=False)
     """The node has software GPUs."""
+    simulated = models.BooleanField(default=False)
+    """It was enrolled for demonstration: no machine, GPU or program of it exists."""
     boot_id = models.CharField(max_length=64, blank=True)
     locked_at = models.DateTimeField(null=True)
     lock_reason = models.CharField(max_length=300, blank=True)
@@ -95,6 +97,8 @@ class Node(models.Model):
         max_length=20, choices=IsolationLevel.choices, default=IsolationLevel.ANY
     )
     """Level of all sessions of the node, as its agent reports it."""
+    suspends_sessions = models.BooleanField(default=False)
+    """Its agent and launcher can suspend sessions."""
     ignored_sessions = models.PositiveBigIntegerField(default=0)
     """Reported sessions of allocations without a partition on the node."""
     labels = models.JSONField(default=dict, blank=True)
@@ -164,8 +168,10 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
         return pooled.exclude(pool__in=hidden) if hidden else pooled
 
     def with_names(self) -> GpuQuerySet:
-        """Annotate `node_name` and `pool_name`."""
-        return self.annotate(node_name=F("node__name"), pool_name=F("pool__name"))
+        """Annotate `node_name`, `pool_name` and whether the node is `simulated`."""
+        return self.annotate(
+            node_name=F("node__name"), pool_name=F("pool__name"), simulated=F("node__simulated")
+        )
 
 
 class Gpu(models.Model):

@@ -17,31 +17,34 @@ from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.feed import hub
+from appliance.api.errors import Code
 from appliance.api.filters import (
-    Filter,
-    apply_filters,
-    filter_parameters,
     parse_choice,
     parse_labels,
     parse_text,
 )
-from appliance.api.pagination import CursorPagination
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.db.change_log import Audience
 from appliance.inventory import actions, locks, services
 from appliance.inventory.models import Node, NodeQuerySet, NodeState
 from appliance.inventory.serializers import NodeChangeSerializer, NodeSerializer
 
-NODE_FILTERS: dict[str, tuple[str, Filter]] = {
-    "state": ("state", parse_choice(*NodeState.values)),
-    "name": ("name", parse_text),
-    "driver_version": ("driver_version", parse_text),
-    "cuda_version": ("cuda_version", parse_text),
-    "agent_version": ("agent_version", parse_text),
-    "site": ("site__name", parse_text),
-    "labels": ("labels", parse_labels),
-}
+NODES = Listing(
+    NodeSerializer,
+    {
+        "state": ("state", parse_choice(*NodeState.values)),
+        "name": ("name", parse_text),
+        "driver_version": ("driver_version", parse_text),
+        "cuda_version": ("cuda_version", parse_text),
+        "agent_version": ("agent_version", parse_text),
+        "site": ("site__name", parse_text),
+        "labels": ("labels", parse_labels),
+    },
+    CREATED | {"name": Order("name"), "state": Order("state")},
+)
 
 
 def visible_nodes(request: Request) -> NodeQuerySet:
@@ -63,17 +66,13 @@ class NodeListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
+    @extend_schema(parameters=NODES.parameters, responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List nodes. Removed nodes are listed only with `state=removed`."""
         rows = visible_nodes(request).select_related("site").prefetch_related("endpoints")
-        rows = apply_filters(request, rows, NODE_FILTERS)
         if "state" not in request.query_params:
             rows = rows.present()
-        page = CursorPagination()
-        return page.get_paginated_response(
-            [serialize(NodeSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        return NODES.respond(request, rows)
 
 
 class NodeView(ApplianceView):
@@ -81,6 +80,7 @@ class NodeView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_NODE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=detail_of(NodeSerializer))
@@ -112,6 +112,9 @@ class NodeScheduleView(ApplianceView):
     """Base of the views POST …/cordon and …/uncordon."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": actions.CORDON.privilege}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.NODE_LOCKED,),
+    }
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
     schedulable: ClassVar[bool]

@@ -9,12 +9,12 @@ import time
 from collections.abc import Mapping
 from uuid import UUID
 
-from django.conf import settings
-
 from appliance.activity.events import emit
 from appliance.db.prepared import Select
 from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NodeSettings
 from appliance.telemetry import reachability
 
 SELECT_NODE_IDS = Select(lambda: Node.objects.present().values_list("pk"))
@@ -29,7 +29,7 @@ def publish_reachability_changes() -> None:
     """
     node_ids = [node_id for (node_id,) in SELECT_NODE_IDS.rows()]
     unreachable = reachability.unreachable(node_ids)
-    starting = time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds
+    starting = time.monotonic() - _started < current(NodeSettings).unreachable_seconds
     changed = {}
     for node_id in node_ids:
         reachable, before = node_id not in unreachable, _reachable.get(node_id)

@@ -58,6 +58,7 @@ class ReportedNode:
     cuda_version: str = ""
     isolation: IsolationLevel | None = None
     """None: the launcher has started no session server yet, so the level is not known."""
+    suspends_sessions: bool = False
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Node` that a report sets."""
@@ -68,11 +69,12 @@ class ReportedNode:
             "cuda_version": self.cuda_version[:20],
             "operating_system": self.operating_system[:100],
             "software": self.software,
+            "suspends_sessions": self.suspends_sessions,
             "boot_id": self.boot_id[:64],
         }
 
 
-def create_node(*, name: str) -> Node:
+def create_node(*, name: str, simulated: bool = False) -> Node:
     """Create a node during its enrolment. A number is appended to a name that is taken.
 
     Must be called inside a transaction.
@@ -81,7 +83,7 @@ def create_node(*, name: str) -> Node:
     while Node.objects.present().filter(name=candidate).exists():
         number += 1
         candidate = f"{base}-{number}"
-    node = Node.objects.create(name=candidate, expects_gpus=True)
+    node = Node.objects.create(name=candidate, expects_gpus=True, simulated=simulated)
     emit(
         "node.enrolling",
         path=node.path,

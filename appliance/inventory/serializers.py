@@ -42,6 +42,16 @@ class NodeSerializer(RowSerializer[Node]):
         " A few can occur when an allocation ends.",
     )
 
+    simulated = serializers.BooleanField(
+        read_only=True,
+        help_text="It was enrolled for demonstration: no machine, GPU or program of it exists.",
+    )
+
+    suspends_sessions = serializers.BooleanField(
+        read_only=True,
+        help_text="Its agent and launcher can suspend allocations. Older versions cannot.",
+    )
+
     class Meta:
         model = Node
         fields = (
@@ -59,7 +69,9 @@ class NodeSerializer(RowSerializer[Node]):
             "cuda_version",
             "operating_system",
             "software",
+            "simulated",
             "isolation",
+            "suspends_sessions",
             "endpoints",
             "last_seen_at",
             "ignored_sessions",
@@ -102,6 +114,9 @@ class GpuSerializer(RowSerializer[Gpu]):
         read_only=True,
         help_text="An enrolled node reported the GPU later. It joins a pool when it is admitted.",
     )
+    simulated = serializers.BooleanField(
+        read_only=True, help_text="It is of a simulated node. No program can run on it."
+    )
     metrics = serializers.SerializerMethodField(help_text="Newest sample of each metric.")
 
     class Meta:
@@ -121,6 +136,7 @@ class GpuSerializer(RowSerializer[Gpu]):
             "links",
             "present",
             "held",
+            "simulated",
             "labels",
             "notes",
             "metrics",

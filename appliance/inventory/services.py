@@ -17,6 +17,7 @@ from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory import endpoints
 from appliance.inventory.actions import schedule_refusal
+from appliance.inventory.gpu_admission import refuse_mixture
 from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.inventory.sites import find_site
 from appliance.pools.services import find_pool
@@ -128,7 +129,9 @@ def update_gpu(
         changed["labels"] = labels
         messages["gpu.labelled"] = f"Labels of {name} set to {labels}."
     if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
-        changed["pool"] = find_pool(pool_name) if pool_name else None
+        if pool := find_pool(pool_name) if pool_name else None:
+            refuse_mixture(gpu, pool)
+        changed["pool"] = pool
         changed["held"] = False
         messages["gpu.moved"] = (
             f"{name} moved to pool {pool_name}." if pool_name else f"{name} removed from its pool."

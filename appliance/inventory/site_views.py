@@ -11,27 +11,30 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_inventory, register_place
+from appliance.api.errors import Code
 from appliance.api.fields import NameField
-from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
-from appliance.api.pagination import CursorPagination
+from appliance.api.filters import parse_text
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
-from appliance.inventory import sites
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.inventory import actions, sites
 from appliance.inventory.models import MAX_NOTES, Site, SiteQuerySet
-
-SITE_FILTERS: dict[str, tuple[str, Filter]] = {"name": ("name", parse_text)}
 
 
 class SiteSerializer(RowSerializer[Site]):
     class Meta:
         model = Site
         fields = ("id", "name", "notes", "version", "created_at")
+
+
+SITES = Listing(SiteSerializer, {"name": ("name", parse_text)}, CREATED | {"name": Order("name")})
 
 
 class SiteRequestSerializer(RequestSerializer[dict[str, Any]]):
@@ -52,16 +55,13 @@ def visible_sites(request: Request) -> SiteQuerySet:
 
 class SiteListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "POST": "inventory.manage"}
+    created: ClassVar[dict[str, str]] = {"POST": "sites"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(parameters=filter_parameters(SITE_FILTERS), responses=SiteSerializer(many=True))
+    @extend_schema(parameters=SITES.parameters, responses=SiteSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List sites."""
-        page = CursorPagination()
-        rows = apply_filters(request, visible_sites(request), SITE_FILTERS)
-        return page.get_paginated_response(
-            [serialize(SiteSerializer, row) for row in page.paginate_queryset(rows, request)]
-        )
+        return SITES.respond(request, visible_sites(request))
 
     @extend_schema(request=SiteRequestSerializer, responses={201: SiteSerializer})
     def post(self, request: Request) -> Response:
@@ -75,16 +75,22 @@ class SiteListView(ApplianceView):
 class SiteView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "inventory.view",
-        "PATCH": "inventory.manage",
-        "DELETE": "inventory.manage",
+        "PATCH": actions.UPDATE_SITE.privilege,
+        "DELETE": actions.DELETE_SITE.privilege,
+    }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
     }
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
-    @extend_schema(responses=SiteSerializer)
+    @extend_schema(responses=detail_of(SiteSerializer))
     def get(self, request: Request, site_id: UUID) -> Response:
         """Return one site."""
         site = get_object_or_404(visible_sites(request), pk=site_id)
-        return Response(serialize(SiteSerializer, site), headers={"ETag": f'"{site.version}"'})
+        allowed = actions.SITES.actions_of(request_user(request), site)
+        content = serialize(SiteSerializer, site) | {"actions": allowed}
+        return Response(content, headers={"ETag": f'"{site.version}"'})
 
     @extend_schema(request=SiteChangeSerializer, responses=SiteSerializer)
     def patch(self, request: Request, site_id: UUID) -> Response:
@@ -94,12 +100,12 @@ class SiteView(ApplianceView):
         needs the privilege on the whole appliance.
         """
         current = get_object_or_404(visible_sites(request), pk=site_id)
-        require_at(request_user(request), "inventory.manage", current.places())
+        actions.UPDATE_SITE.require(request_user(request), current)
         check_version(current, request)
         form = SiteChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         if "name" in form.validated_data:
-            require_privilege(request_user(request), "inventory.manage")
+            actions.RENAME_SITE.require(request_user(request), current)
         actor = request_user(request).username
         site = sites.update_site(site_id=site_id, **form.validated_data, actor=actor)
         return Response(serialize(SiteSerializer, site))
@@ -108,7 +114,7 @@ class SiteView(ApplianceView):
     def delete(self, request: Request, site_id: UUID) -> Response:
         """Delete a site. Fails with `in_use` and a list of blockers while it has nodes."""
         check_version(get_object_or_404(Site, pk=site_id), request)
-        sites.delete_site(site_id=site_id, actor=request_user(request).username)
+        sites.delete_site(site_id=site_id, actor=request_user(request))
         return Response(status=204)
 
 

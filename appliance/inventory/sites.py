@@ -6,6 +6,8 @@ from uuid import UUID
 
 from django.db.models import F
 
+from appliance.accounts.actions import raise_refusal
+from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
@@ -13,7 +15,8 @@ from appliance.audit.records import record_changed, record_created, record_delet
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
-from appliance.inventory.models import Node, Site
+from appliance.inventory.actions import site_deletion_refusals
+from appliance.inventory.models import Site
 
 
 def find_site(name: str) -> Site | None:
@@ -73,20 +76,12 @@ def update_site(
 
 
 @write_transaction
-def delete_site(*, site_id: UUID, actor: str) -> None:
+def delete_site(*, site_id: UUID, actor: User) -> None:
     """Delete a site. Raises ApplianceError IN_USE with its nodes as blockers."""
     site = Site.objects.get(pk=site_id)
-    nodes = list(Node.objects.present().filter(site=site))
-    if nodes:
-        raise ApplianceError(
-            Code.IN_USE,
-            f"Site {site.name} has {len(nodes)} node{'' if len(nodes) == 1 else 's'}. "
-            "Move them to another site first.",
-            blockers=[
-                {"kind": "node", "id": str(n.pk), "name": n.name, "state": n.state} for n in nodes
-            ],
-        )
-    emit_site_event(site, "site.deleted", f"Site {site.name} deleted.", actor)
+    for refusal in site_deletion_refusals(actor, [site]):
+        raise_refusal(refusal)
+    emit_site_event(site, "site.deleted", f"Site {site.name} deleted.", actor.username)
     record_deleted(site)
     site.delete()
 

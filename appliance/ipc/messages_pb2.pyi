@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ControllerMessage(_message.Message):
-    __slots__ = ("snapshot", "change", "heartbeat", "samples", "status", "latest_metrics_request", "stop")
+    __slots__ = ("snapshot", "change", "heartbeat", "samples", "status", "latest_metrics_request", "stop", "values_beyond_request")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,7 @@ class ControllerMessage(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     LATEST_METRICS_REQUEST_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    VALUES_BEYOND_REQUEST_FIELD_NUMBER: _ClassVar[int]
     snapshot: Snapshot
     change: Change
     heartbeat: Heartbeat
@@ -22,7 +23,8 @@ class ControllerMessage(_message.Message):
     status: ControllerStatus
     latest_metrics_request: LatestMetricsRequest
     stop: Stop
-    def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., status: _Optional[_Union[ControllerStatus, _Mapping]] = ..., latest_metrics_request: _Optional[_Union[LatestMetricsRequest, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ...) -> None: ...
+    values_beyond_request: ValuesBeyondRequest
+    def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., status: _Optional[_Union[ControllerStatus, _Mapping]] = ..., latest_metrics_request: _Optional[_Union[LatestMetricsRequest, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., values_beyond_request: _Optional[_Union[ValuesBeyondRequest, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ("sequence", "reachable_nodes")
@@ -98,21 +100,35 @@ class LatestMetricsRequest(_message.Message):
     series_id: bytes
     def __init__(self, call: _Optional[int] = ..., series_id: _Optional[bytes] = ...) -> None: ...
 
+class ValuesBeyondRequest(_message.Message):
+    __slots__ = ("call", "metric", "threshold", "above")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    call: int
+    metric: str
+    threshold: float
+    above: bool
+    def __init__(self, call: _Optional[int] = ..., metric: _Optional[str] = ..., threshold: _Optional[float] = ..., above: _Optional[bool] = ...) -> None: ...
+
 class Stop(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class HttpServerMessage(_message.Message):
-    __slots__ = ("ready", "latest_metrics_reply", "token_uses", "refusals")
+    __slots__ = ("ready", "latest_metrics_reply", "token_uses", "refusals", "values_beyond_reply")
     READY_FIELD_NUMBER: _ClassVar[int]
     LATEST_METRICS_REPLY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USES_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_BEYOND_REPLY_FIELD_NUMBER: _ClassVar[int]
     ready: Ready
     latest_metrics_reply: LatestMetricsReply
     token_uses: TokenUses
     refusals: Refusals
-    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ...) -> None: ...
+    values_beyond_reply: ValuesBeyondReply
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., values_beyond_reply: _Optional[_Union[ValuesBeyondReply, _Mapping]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()
@@ -180,3 +196,13 @@ class LatestMetricsReply(_message.Message):
     call: int
     metrics: _containers.ScalarMap[str, float]
     def __init__(self, call: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class ValuesBeyondReply(_message.Message):
+    __slots__ = ("call", "series_ids", "values")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    SERIES_IDS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    call: int
+    series_ids: bytes
+    values: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, call: _Optional[int] = ..., series_ids: _Optional[bytes] = ..., values: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
-
 from appliance.db.writer import write_transaction
 from appliance.pools.models import ProjectUse
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import AllocationSettings
 
 PastUse = tuple[UUID, float, datetime]
 """Project, percent-seconds, and the time at which they were recorded."""
@@ -34,7 +34,7 @@ def load_past_use() -> list[PastUse]:
 
 def mean_past_use(now: datetime, uses: Sequence[PastUse]) -> dict[UUID, float]:
     """Return the mean use of each project over about one half-life, in percent of a GPU."""
-    half_life = settings.ENVIRONMENT.fair_share_half_life_seconds
+    half_life = current(AllocationSettings).fair_share_half_life_seconds
     return {
         project_id: decay(percent_seconds, (now - at).total_seconds(), half_life) / half_life
         for project_id, percent_seconds, at in uses
@@ -44,7 +44,7 @@ def mean_past_use(now: datetime, uses: Sequence[PastUse]) -> dict[UUID, float]:
 @write_transaction
 def record_use(*, use: Mapping[UUID, int], now: datetime) -> None:
     """Add the use of each project, in percent, for the time since the last call."""
-    half_life = settings.ENVIRONMENT.fair_share_half_life_seconds
+    half_life = current(AllocationSettings).fair_share_half_life_seconds
     known = {u.project_id: u for u in ProjectUse.objects.all()}
     for project_id in use.keys() | known.keys():
         row = known.get(project_id) or ProjectUse(project_id=project_id, counted_at=now)

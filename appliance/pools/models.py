@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 
-from appliance.accounts.permissions import can_somewhere, inventory_places, projects_with
+from appliance.accounts.models import Project
+from appliance.accounts.permissions import inventory_places, projects_with
 from appliance.db.change_log import NO_ID
 from appliance.db.identifiers import uuid7
 from appliance.pools.isolation import IsolationLevel
@@ -39,6 +41,10 @@ class PoolQuerySet(models.QuerySet["Pool"]):
             return self.filter(pk__in=places) if places else self.none()
         hidden = set(self.restricted_from(projects)) - places
         return self.exclude(pk__in=hidden)
+
+    def oldest(self, *, simulated: bool) -> Pool | None:
+        """Return the pool that new GPUs of simulated or of other nodes join, if there is one."""
+        return self.filter(simulated=simulated).order_by("created_at").first()
 
     def restricted(self) -> PoolQuerySet:
         """Keep pools that are restricted to some projects."""
@@ -80,6 +86,8 @@ class Pool(models.Model):
     """Nodes with a lower level get no new allocations of the pool."""
     project_ids = models.JSONField(default=list, blank=True)
     """Ids of the projects that may use the pool; empty: all."""
+    simulated = models.BooleanField(default=False)
+    """Its GPUs are of simulated nodes. GPUs of other nodes are in other pools."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -114,7 +122,21 @@ class Pool(models.Model):
 
 class QuotaQuerySet(models.QuerySet["Quota"]):
     def visible_to(self, user: User) -> QuotaQuerySet:
-        return self if can_somewhere(user, "pools.view") else self.none()
+        """Keep the quotas that bind the user: of the projects, their departments and the account.
+
+        Those of others name projects and people that the user may not view.
+        """
+        projects = projects_with(user, "pools.view")
+        if projects is None:
+            return self
+        if not projects:
+            return self.none()
+        departments = Project.objects.filter(pk__in=projects).values("department_id")
+        return self.filter(
+            Q(subject_kind=SubjectKind.PROJECT, subject_id__in=projects)
+            | Q(subject_kind=SubjectKind.DEPARTMENT, subject_id__in=departments)
+            | Q(subject_kind=SubjectKind.USER, subject_id=user.pk)
+        )
 
 
 class Quota(models.Model):
@@ -149,8 +171,11 @@ class Quota(models.Model):
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
     def visible_to(self, user: User) -> ReservationQuerySet:
-        """Exclude reservations in pools that are restricted to projects of other users."""
-        return self.filter(pool__in=Pool.objects.visible_to(user))
+        """Keep reservations of the user's projects, in pools that the user may view."""
+        projects = projects_with(user, "pools.view")
+        if projects is None:
+            return self
+        return self.filter(project_id__in=projects, pool__in=Pool.objects.visible_to(user))
 
 
 class Reservation(models.Model):

@@ -19,12 +19,14 @@ from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
 from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.idempotency import idempotent
-from appliance.api.fields import LineField, NameField
-from appliance.api.filters import reject_unknown_parameters
-from appliance.api.pagination import CursorPagination
+from appliance.api.errors import Code
+from appliance.api.fields import LabelsField, LineField, NameField
+from appliance.api.filters import parse_labels, parse_text
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.pools import services
 from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
@@ -65,6 +67,10 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
         help_text="Names of the projects that may use the pool; empty if all may."
     )
 
+    simulated = serializers.BooleanField(
+        read_only=True, help_text="Its GPUs are of simulated nodes. No program can run on them."
+    )
+
     class Meta:
         model = Pool
         fields = (
@@ -79,6 +85,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
             "admit_new_gpus",
             "required_isolation",
             "projects",
+            "simulated",
             "version",
             "created_at",
         )
@@ -93,6 +100,9 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
 
 class PoolSettingsSerializer(RequestSerializer[dict[str, Any]]):
+    labels = LabelsField(
+        required=False, help_text="Labels by key. They select pools in lists and in `busbar apply`."
+    )
     policies = serializers.ListField(
         child=serializers.ChoiceField(POLICIES),
         min_length=1,
@@ -147,18 +157,28 @@ class PoolRequestSerializer(PoolSettingsSerializer):
     name = NameField(max_length=100)
 
 
+POOL_LIST = Listing(
+    PoolSerializer,
+    {"name": ("name", parse_text), "labels": ("labels", parse_labels)},
+    CREATED | {"name": Order("name")},
+)
+
+
 class PoolListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "pools"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(responses=PoolSerializer(many=True))
+    @extend_schema(parameters=POOL_LIST.parameters, responses=PoolSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the pools that the caller may view."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
-        rows = page.paginate_queryset(Pool.objects.visible_to(request_user(request)), request)
         names = visible_names(request_user(request))
-        return page.get_paginated_response(PoolSerializer(rows, many=True, context=names).data)
+        return POOL_LIST.respond(
+            request,
+            Pool.objects.visible_to(request_user(request)),
+            lambda found: PoolSerializer(found, many=True, context=names).data,
+        )
 
     @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
     def post(self, request: Request) -> Response:
@@ -185,6 +205,10 @@ class PoolView(ApplianceView):
         "GET": "pools.view",
         "PATCH": services.UPDATE.privilege,
         "DELETE": services.DELETE.privilege,
+    }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    error_codes: ClassVar[ErrorCodes] = {
+        "DELETE": (Code.IN_USE,),
     }
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -11,11 +12,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.activity.idempotency import idempotent
-from appliance.api.fields import NameField
-from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_choice
-from appliance.api.pagination import CursorPagination
+from appliance.api.fields import NameField, NumberField
+from appliance.api.filters import parse_choice, parse_id
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, check_version
@@ -26,9 +29,6 @@ from appliance.pools.subjects import subject_names
 
 KINDS = [k.value for k in SubjectKind]
 MAX_GPUS = 100_000
-QUOTA_FILTERS: dict[str, tuple[str, Filter]] = {
-    "subject_kind": ("subject_kind", parse_choice(*KINDS))
-}
 QUOTA_HELP = "Guaranteed number of GPUs; null for no guarantee."
 LIMIT_HELP = "Maximum number of GPUs; null for no limit."
 BORROWS_HELP = "The subject may exceed its quota while capacity is idle."
@@ -58,9 +58,7 @@ class QuotaSettingsSerializer(RequestSerializer[dict[str, Any]]):
         source="limit_percent", required=False, allow_null=True, help_text=LIMIT_HELP
     )
     borrows = serializers.BooleanField(required=False, help_text=BORROWS_HELP)
-    weight = serializers.FloatField(
-        min_value=0.01, max_value=1000, required=False, help_text=WEIGHT_HELP
-    )
+    weight = NumberField(min_value=0.01, max_value=1000, required=False, help_text=WEIGHT_HELP)
 
 
 class QuotaRequestSerializer(QuotaSettingsSerializer):
@@ -96,20 +94,31 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
         return names.get(quota.subject_id)
 
 
+QUOTAS = Listing(
+    QuotaSerializer,
+    {
+        "subject_kind": ("subject_kind", parse_choice(*KINDS)),
+        "subject_id": ("subject_id", parse_id),
+    },
+    CREATED | {"subject_kind": Order("subject_kind")},
+)
+
+
+def described(found: list[Quota]) -> list[Mapping[str, Any]]:
+    """Return the bodies of quotas. Reads the names of their subjects together."""
+    context = {"names": subject_names(found)}
+    return list(QuotaSerializer(found, many=True, context=context).data)
+
+
 class QuotaListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "quotas"}
 
-    @extend_schema(
-        parameters=filter_parameters(QUOTA_FILTERS), responses=QuotaSerializer(many=True)
-    )
+    @extend_schema(parameters=QUOTAS.parameters, responses=QuotaSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List quotas."""
-        rows = Quota.objects.visible_to(request_user(request))
-        rows = apply_filters(request, rows, QUOTA_FILTERS)
-        page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
-        names = {"names": subject_names(found)}
-        return page.get_paginated_response(QuotaSerializer(found, many=True, context=names).data)
+        return QUOTAS.respond(request, Quota.objects.visible_to(request_user(request)), described)
 
     @extend_schema(request=QuotaRequestSerializer, responses={201: QuotaSerializer})
     def post(self, request: Request) -> Response:
@@ -130,15 +139,18 @@ class QuotaListView(ApplianceView):
 class QuotaView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "pools.view",
-        "PATCH": "pools.manage",
-        "DELETE": "pools.manage",
+        "PATCH": quotas.UPDATE.privilege,
+        "DELETE": quotas.DELETE.privilege,
     }
+    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
 
-    @extend_schema(responses=QuotaSerializer)
+    @extend_schema(responses=detail_of(QuotaSerializer))
     def get(self, request: Request, quota_id: UUID) -> Response:
         """Return one quota."""
         quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
-        return Response(QuotaSerializer(quota).data, headers={"ETag": f'"{quota.version}"'})
+        allowed = quotas.QUOTAS.actions_of(request_user(request), quota)
+        content = {**QuotaSerializer(quota).data, "actions": allowed}
+        return Response(content, headers={"ETag": f'"{quota.version}"'})
 
     @extend_schema(request=QuotaSettingsSerializer, responses=QuotaSerializer)
     def patch(self, request: Request, quota_id: UUID) -> Response:

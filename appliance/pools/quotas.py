@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from appliance.accounts.actions import Action, register_kind
+from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed, record_created, record_deleted
+from appliance.db.change_log import NO_ID
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Quota
-from appliance.pools.services import save_columns
+from appliance.pools.services import MANAGE, save_columns
 from appliance.pools.subject_kind import SubjectKind
 from appliance.pools.subjects import find_subject_id
 
@@ -37,12 +41,21 @@ def create_quota(*, kind: SubjectKind, subject: str, actor: str, **columns: obje
         "quota.created",
         path=quota.path,
         object_id=quota.pk,
+        project_id=event_project(quota),
         actor=actor,
         message=f"Quota of {kind} {subject} created.",
         values=json_values(columns),
     )
     record_created(quota)
     return quota
+
+
+def event_project(quota: Quota) -> UUID:
+    """Return the project of events of a quota.
+
+    For users and departments none that exists: only appliance-wide roles show these events.
+    """
+    return quota.subject_id if quota.subject_kind == SubjectKind.PROJECT else NO_ID
 
 
 def check_limit(quota_percent: object, limit_percent: object) -> None:
@@ -76,6 +89,7 @@ def update_quota(*, quota_id: UUID, actor: str, **columns: object) -> Quota:
             "quota.changed",
             path=quota.path,
             object_id=quota.pk,
+            project_id=event_project(quota),
             actor=actor,
             message=f"Quota of a {quota.subject_kind} changed.",
             values=json_values(columns),
@@ -94,6 +108,16 @@ def delete_quota(*, quota_id: UUID, actor: str) -> None:
         "quota.deleted",
         path=path,
         object_id=quota_id,
+        project_id=event_project(quota),
         actor=actor,
         message=f"Quota of a {quota.subject_kind} deleted.",
     )
+
+
+def visible_quotas(user: User, ids: Sequence[UUID]) -> Sequence[Quota]:
+    return list(Quota.objects.visible_to(user).filter(pk__in=ids))
+
+
+QUOTAS = register_kind("quotas", visible_quotas)
+UPDATE = QUOTAS.add(Action[Quota]("update", MANAGE))
+DELETE = QUOTAS.add(Action[Quota]("delete", MANAGE))

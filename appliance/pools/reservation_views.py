@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -11,15 +12,18 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.activity.idempotency import idempotent
+from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField, ZonedTimeField
-from appliance.api.filters import reject_unknown_parameters
-from appliance.api.pagination import CursorPagination
+from appliance.api.filters import parse_text, parse_time
+from appliance.api.listing import CREATED, Listing
+from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize, to_json_types
-from appliance.api.views import ApplianceView
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.pools import reservations
 from appliance.pools.models import Reservation
 
@@ -61,17 +65,37 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
+RESERVATIONS = Listing(
+    ReservationSerializer,
+    {
+        "name": ("name", parse_text),
+        "pool": ("pool__name", parse_text),
+        "project": ("project__name", parse_text),
+        "starts_until": ("starts_at__lt", parse_time),
+        "ends_since": ("ends_at__gte", parse_time),
+    },
+    CREATED
+    | {
+        "name": Order("name"),
+        "starts_at": Order("starts_at", kind=datetime),
+        "ends_at": Order("ends_at", kind=datetime),
+    },
+)
+
+
 class ReservationListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    created: ClassVar[dict[str, str]] = {"POST": "reservations"}
+    error_codes: ClassVar[ErrorCodes] = {
+        "POST": (Code.UNSATISFIABLE,),
+    }
 
-    @extend_schema(responses=ReservationSerializer(many=True))
+    @extend_schema(parameters=RESERVATIONS.parameters, responses=ReservationSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List reservations."""
-        reject_unknown_parameters(request, [])
-        page = CursorPagination()
         rows = Reservation.objects.visible_to(request_user(request))
-        found = page.paginate_queryset(rows.select_related("pool", "project"), request)
-        return page.get_paginated_response([serialize(ReservationSerializer, r) for r in found])
+        return RESERVATIONS.respond(request, rows.select_related("pool", "project"))
 
     @extend_schema(request=ReservationRequestSerializer, responses={201: ReservationSerializer})
     def post(self, request: Request) -> Response:
@@ -88,15 +112,18 @@ class ReservationListView(ApplianceView):
 
 
 class ReservationView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "DELETE": "pools.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "DELETE": reservations.DELETE.privilege,
+    }
 
-    @extend_schema(responses=ReservationSerializer)
+    @extend_schema(responses=detail_of(ReservationSerializer))
     def get(self, request: Request, reservation_id: UUID) -> Response:
         """Return one reservation."""
-        rows = Reservation.objects.visible_to(request_user(request))
-        return Response(
-            serialize(ReservationSerializer, get_object_or_404(rows, pk=reservation_id))
-        )
+        user = request_user(request)
+        row = get_object_or_404(Reservation.objects.visible_to(user), pk=reservation_id)
+        allowed = reservations.RESERVATIONS.actions_of(user, row)
+        return Response(serialize(ReservationSerializer, row) | {"actions": allowed})
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, reservation_id: UUID) -> Response:

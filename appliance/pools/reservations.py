@@ -8,13 +8,14 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from appliance.accounts.models import Project
+from appliance.accounts.actions import Action, register_kind
+from appliance.accounts.models import Project, User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
-from appliance.pools.services import find_pool
+from appliance.pools.services import MANAGE, find_pool
 
 
 @write_transaction
@@ -59,7 +60,7 @@ def create_reservation(
         "reservation.created",
         path=row.path,
         object_id=row.pk,
-        project_id=row.pool.event_project,
+        project_id=row.project_id,
         actor=actor,
         message=f"Reservation {name} created: {gpu_count} x {percent} % of pool {pool}, {period}.",
     )
@@ -108,7 +109,15 @@ def delete_reservation(*, reservation_id: UUID, actor: str) -> None:
         "reservation.deleted",
         path=path,
         object_id=reservation_id,
-        project_id=row.pool.event_project,
+        project_id=row.project_id,
         actor=actor,
         message=f"Reservation {row.name} deleted.",
     )
+
+
+def visible_reservations(user: User, ids: Sequence[UUID]) -> Sequence[Reservation]:
+    return list(Reservation.objects.visible_to(user).filter(pk__in=ids))
+
+
+RESERVATIONS = register_kind("reservations", visible_reservations)
+DELETE = RESERVATIONS.add(Action[Reservation]("delete", MANAGE))

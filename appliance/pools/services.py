@@ -38,6 +38,7 @@ def ensure_default_pool() -> None:
 class PoolSettings:
     """New settings of a pool; None leaves a setting unchanged."""
 
+    labels: Mapping[str, str] | None = None
     policies: Sequence[str] | None = None
     fallbacks: Sequence[str] | None = None
     """Names of the pools to try after this one, in order."""
@@ -56,11 +57,11 @@ class PoolSettings:
 
 
 @write_transaction
-def create_pool(*, name: str, settings: PoolSettings, actor: str) -> Pool:
+def create_pool(*, name: str, settings: PoolSettings, actor: str, simulated: bool = False) -> Pool:
     """Create a pool. Raises ApplianceError CONFLICT if the name is taken."""
     try:
         with transaction.atomic():
-            pool = Pool.objects.create(name=name)
+            pool = Pool.objects.create(name=name, simulated=simulated)
     except IntegrityError:
         raise ApplianceError(
             Code.CONFLICT, f"A pool named {name} already exists. Choose another name."
@@ -144,11 +145,13 @@ DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
     """Return the columns with new values that differ from the current ones."""
     columns: dict[str, object] = {}
+    if settings.labels is not None:
+        columns["labels"] = dict(settings.labels)
     if settings.policies is not None:
         columns["policies"] = list(settings.policies)
     if settings.fallbacks is not None:
         columns["fallbacks"] = [
-            str(find_pool(name).pk) for name in settings.fallbacks if name != pool.name
+            str(find_fallback(pool, name).pk) for name in settings.fallbacks if name != pool.name
         ]
     if settings.max_lifetime_seconds is not None:
         columns["max_lifetime_seconds"] = settings.max_lifetime_seconds or None
@@ -175,6 +178,18 @@ def find_pool(name: str) -> Pool:
             Code.NOT_FOUND, f"Pool {name} not found. List pools with: busbar pool list"
         )
     return pool
+
+
+def find_fallback(pool: Pool, name: str) -> Pool:
+    """Return the pool. Raises ApplianceError NOT_FOUND, or INVALID if only one is simulated."""
+    fallback = find_pool(name)
+    if fallback.simulated != pool.simulated:
+        raise ApplianceError(
+            Code.INVALID,
+            f"Pool {name} cannot be a fallback of pool {pool.name}: only one of them has"
+            " simulated GPUs.",
+        )
+    return fallback
 
 
 def emit_pool_event(pool: Pool, kind: str, message: str, actor: str) -> None:

@@ -8,6 +8,9 @@ import os
 from django.conf import settings
 from django.db import OperationalError
 
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import ApplianceSettings
+
 MIB = 1 << 20
 RECOVERY_FACTOR = 1.25
 """The space is sufficient again when it exceeds the lower bound by this factor."""
@@ -29,10 +32,10 @@ def free_mib() -> float:
 
 
 def level() -> Level:
-    free = free_mib()
-    if free < settings.ENVIRONMENT.disk_full_mib:
+    free, limits = free_mib(), current(ApplianceSettings)
+    if free < limits.disk_full_mib:
         return Level.FULL
-    return Level.LOW if free < settings.ENVIRONMENT.disk_low_mib else Level.OK
+    return Level.LOW if free < limits.disk_low_mib else Level.OK
 
 
 def refuses_grants() -> bool:
@@ -41,7 +44,7 @@ def refuses_grants() -> bool:
 
 
 def has_recovered() -> bool:
-    return free_mib() > RECOVERY_FACTOR * settings.ENVIRONMENT.disk_low_mib
+    return free_mib() > RECOVERY_FACTOR * current(ApplianceSettings).disk_low_mib
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -17,6 +17,10 @@ NAMES = (
     "partition.freed",
     "state.sent",
     "report.kept",
+    "resize.taken",
+    "resize.freed",
+    "suspension.recorded",
+    "resumption.recorded",
 )
 _name, _, _at = os.environ.get("BUSBAR_FAILPOINT", "").partition(":")
 _armed = ""

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.utils import timezone
 
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-
-# A lookup through Django's settings object takes 4 us.
-environment = settings.ENVIRONMENT
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NodeSettings
 
 
 @dataclass
@@ -42,7 +40,7 @@ def record_heartbeat(node_id: UUID) -> None:
     global recoveries
     with _lock:
         heartbeat, now = _heartbeats.setdefault(node_id, Heartbeat()), time.monotonic()
-        if now - heartbeat.monotonic >= environment.unreachable_seconds:
+        if now - heartbeat.monotonic >= current(NodeSettings).unreachable_seconds:
             recoveries += 1
         heartbeat.monotonic, heartbeat.seen_at = now, timezone.now()
 
@@ -75,7 +73,7 @@ def is_reachable(node_id: UUID) -> bool:
         heartbeat = _heartbeats.get(node_id)
     return (
         heartbeat is not None
-        and time.monotonic() - heartbeat.monotonic < environment.unreachable_seconds
+        and time.monotonic() - heartbeat.monotonic < current(NodeSettings).unreachable_seconds
     )
 
 
@@ -90,7 +88,7 @@ def unreachable_until(node_ids: Iterable[UUID]) -> tuple[set[UUID], float]:
     The second value is a monotonic time before which no other node becomes unreachable. A change
     of `recoveries` invalidates the result earlier.
     """
-    timeout = environment.unreachable_seconds
+    timeout = current(NodeSettings).unreachable_seconds
     oldest = time.monotonic() - timeout
     with _lock:
         alive = {n: h.monotonic for n, h in _heartbeats.items() if h.monotonic > oldest}

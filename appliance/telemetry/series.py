@@ -102,6 +102,10 @@ class RemoteSeries(Protocol):
 
     def latest_metrics(self, series_id: UUID) -> dict[str, float]: ...
 
+    def values_beyond(
+        self, metric: str, threshold: float, above: bool
+    ) -> Mapping[UUID, float] | None: ...
+
 
 _remote: RemoteSeries | None = None
 
@@ -145,6 +149,23 @@ def latest_metrics(series_id: UUID) -> dict[str, float]:
     found = dict(zip(metrics, values, strict=True))
     if math.isnan(sum(found.values())):
         return {m: v for m, v in found.items() if not math.isnan(v)}
+    return found
+
+
+def values_beyond(metric: str, threshold: float, *, above: bool) -> Mapping[UUID, float] | None:
+    """Return the latest values above or below the threshold, in one pass over all series.
+
+    None if the process that keeps the samples does not reply.
+    """
+    if _remote is not None:
+        return _remote.values_beyond(metric, threshold, above)
+    found = {}
+    positions: dict[tuple[str, ...], int] = {}
+    for series_id, (metrics, values) in list(_latest.items()):
+        if (at := positions.get(metrics)) is None:
+            at = positions[metrics] = metrics.index(metric) if metric in metrics else -1
+        if at >= 0 and (values[at] > threshold if above else values[at] < threshold):
+            found[series_id] = values[at]
     return found
 
 

@@ -1,4 +1,4 @@
-// Masthead: brand, search, connection, theme and user menu.
+// Masthead: brand, search, connection, notices, theme and user menu.
 import {
   Button,
   Divider,
@@ -27,7 +27,7 @@ import SearchIcon from "@patternfly/react-icons/dist/esm/icons/search-icon";
 import SunIcon from "@patternfly/react-icons/dist/esm/icons/sun-icon";
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useAccount } from "./account/account";
 import { applyTheme, isDark, storedTheme } from "./account/theme";
 import { openDialog } from "./actions/dialogs";
@@ -137,7 +137,7 @@ function UserMenu() {
   );
 }
 
-export function Masthead() {
+export function Masthead({ bell }: { bell: ReactNode }) {
   const { live } = useAccount();
   return (
     <Bar>
@@ -177,6 +177,7 @@ export function Masthead() {
                   {t(live ? "frame.live" : "frame.reconnecting")}
                 </Label>
               </ToolbarItem>
+              <ToolbarItem>{bell}</ToolbarItem>
               <ToolbarItem>
                 <ThemeButton />
               </ToolbarItem>

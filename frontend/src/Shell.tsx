@@ -11,12 +11,16 @@ import {
   SkipToContent,
 } from "@patternfly/react-core";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { Masthead, openPalette } from "./Masthead";
 import { useAccount } from "./account/account";
 import { ContextMenu } from "./actions/ActionMenu";
 import { DialogHost } from "./actions/dialogs";
 import { InventoryTree } from "./inventory/InventoryTree";
+import { SimulatedBanner } from "./inventory/Simulated";
+import { BELL, NoticeBell } from "./notices/NoticeBell";
+import { NoticeDrawer } from "./notices/NoticeDrawer";
+import { useNotices } from "./notices/notices";
 import { visiblePages } from "./pages";
 import { time } from "./format";
 import { Dock } from "./tasks/Dock";
@@ -85,6 +89,7 @@ function Banners() {
           className="bb-banner"
         />
       )}
+      <SimulatedBanner />
       {live && isNew && (
         <Alert
           variant="info"
@@ -119,7 +124,21 @@ function Workspace() {
   );
 }
 
+/** State of the drawer of notices. Closing it marks the failures as seen. */
+function useNoticeDrawer() {
+  const [isOpen, setOpen] = useState(false);
+  const notices = useNotices();
+  const { markSeen } = notices;
+  const close = useCallback(() => {
+    setOpen(false);
+    document.getElementById(BELL)?.focus();
+    markSeen();
+  }, [markSeen]);
+  return { notices, isOpen, close, toggle: isOpen ? close : () => setOpen(true) };
+}
+
 export function Shell() {
+  const { notices, isOpen, close, toggle } = useNoticeDrawer();
   useEffect(() => {
     const onKey = (e: KeyboardEvent) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey)) return;
@@ -131,7 +150,7 @@ export function Shell() {
   }, []);
   return (
     <Page
-      masthead={<Masthead />}
+      masthead={<Masthead bell={<NoticeBell {...{ notices, isOpen, toggle }} />} />}
       isManagedSidebar
       isContentFilled
       skipToContent={<SkipToContent href={`#${PAGE}`}>{t("frame.skip")}</SkipToContent>}
@@ -157,6 +176,11 @@ export function Shell() {
         <PaneBoundary>
           <Dock />
         </PaneBoundary>
+        {isOpen && (
+          <PaneBoundary>
+            <NoticeDrawer notices={notices} close={close} />
+          </PaneBoundary>
+        )}
       </div>
       <PaneBoundary>
         <DialogHost />

@@ -13,6 +13,7 @@ const PAGES: readonly MainPage[] = [
   { to: "/fleet", label: "nav.fleet" },
   { to: "/allocations", label: "nav.allocations" },
   { to: "/pools", label: "nav.pools", privilege: "pools.view" },
+  { to: "/alarms", label: "nav.alarms", privilege: "alarms.view" },
   { to: "/events", label: "nav.events" },
   { to: "/access", label: "nav.access" },
   { to: "/settings", label: "nav.settings" },

@@ -23,7 +23,7 @@ class AgentMessage(_message.Message):
     def __init__(self, boot_id: _Optional[str] = ..., sequence: _Optional[int] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version", "isolation")
+    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version", "isolation", "suspends")
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OPERATING_SYSTEM_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class Inventory(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDS_FIELD_NUMBER: _ClassVar[int]
     agent_version: str
     driver_version: str
     operating_system: str
@@ -40,7 +41,8 @@ class Inventory(_message.Message):
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     cuda_version: str
     isolation: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ..., isolation: _Optional[_Iterable[str]] = ...) -> None: ...
+    suspends: bool
+    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ..., isolation: _Optional[_Iterable[str]] = ..., suspends: _Optional[bool] = ...) -> None: ...
 
 class Endpoint(_message.Message):
     __slots__ = ("address", "port")
@@ -78,15 +80,43 @@ class Gpu(_message.Message):
     def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ..., links: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("generation", "sessions")
+    __slots__ = ("generation", "sessions", "over", "knows_over", "suspensions")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
+    KNOWS_OVER_FIELD_NUMBER: _ClassVar[int]
+    SUSPENSIONS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     sessions: _containers.RepeatedCompositeFieldContainer[Session]
-    def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ...) -> None: ...
+    over: _containers.RepeatedCompositeFieldContainer[Holding]
+    knows_over: bool
+    suspensions: _containers.RepeatedCompositeFieldContainer[Suspension]
+    def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ..., over: _Optional[_Iterable[_Union[Holding, _Mapping]]] = ..., knows_over: _Optional[bool] = ..., suspensions: _Optional[_Iterable[_Union[Suspension, _Mapping]]] = ...) -> None: ...
+
+class Suspension(_message.Message):
+    __slots__ = ("allocation_id", "revision", "state", "released_bytes", "reason")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: bytes
+    revision: int
+    state: str
+    released_bytes: int
+    reason: str
+    def __init__(self, allocation_id: _Optional[bytes] = ..., revision: _Optional[int] = ..., state: _Optional[str] = ..., released_bytes: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Holding(_message.Message):
+    __slots__ = ("allocation_id", "held_bytes")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: bytes
+    held_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, allocation_id: _Optional[bytes] = ..., held_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "allocation_id", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes", "launches", "bytes_in", "bytes_out", "end_reason", "opened_seconds", "partition_bytes", "refused_calls")
+    __slots__ = ("id", "allocation_id", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes", "launches", "bytes_in", "bytes_out", "end_reason", "opened_seconds", "partition_bytes", "refused_calls", "longest_drain_ms")
     class IsolationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +140,7 @@ class Session(_message.Message):
     OPENED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_BYTES_FIELD_NUMBER: _ClassVar[int]
     REFUSED_CALLS_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_DRAIN_MS_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     allocation_id: bytes
     state: str
@@ -126,7 +157,8 @@ class Session(_message.Message):
     opened_seconds: int
     partition_bytes: _containers.RepeatedScalarFieldContainer[int]
     refused_calls: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ..., refused_calls: _Optional[_Iterable[str]] = ...) -> None: ...
+    longest_drain_ms: int
+    def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ..., refused_calls: _Optional[_Iterable[str]] = ..., longest_drain_ms: _Optional[int] = ...) -> None: ...
 
 class Samples(_message.Message):
     __slots__ = ("gpus", "metrics")
@@ -185,7 +217,7 @@ class TicketKey(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., node_secret: _Optional[bytes] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation", "compute_mode")
+    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation", "compute_mode", "suspension", "suspension_revision", "suspension_wait_seconds")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     FENCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +225,9 @@ class Grant(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REQUIRED_ISOLATION_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_MODE_FIELD_NUMBER: _ClassVar[int]
+    SUSPENSION_FIELD_NUMBER: _ClassVar[int]
+    SUSPENSION_REVISION_FIELD_NUMBER: _ClassVar[int]
+    SUSPENSION_WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: bytes
     tenant_id: bytes
     fence_epoch: int
@@ -200,7 +235,10 @@ class Grant(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
     required_isolation: _containers.RepeatedScalarFieldContainer[str]
     compute_mode: str
-    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ..., compute_mode: _Optional[str] = ...) -> None: ...
+    suspension: str
+    suspension_revision: int
+    suspension_wait_seconds: int
+    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ..., compute_mode: _Optional[str] = ..., suspension: _Optional[str] = ..., suspension_revision: _Optional[int] = ..., suspension_wait_seconds: _Optional[int] = ...) -> None: ...
 
 class Partition(_message.Message):
     __slots__ = ("gpu_uuid", "memory_bytes", "compute_percent")

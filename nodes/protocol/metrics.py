@@ -91,5 +91,11 @@ METRICS = (
         "errors",
         "Uncorrected memory errors since the last reset.",
     ),
+    Metric(
+        "xid",
+        "xid",
+        "code",
+        "Code of the last XID error of the past ten minutes; 0 if there was none.",
+    ),
     Metric("process_count", "processes", "processes", "Number of compute processes."),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from deploy.supervisor import BUILD
@@ -30,22 +31,48 @@ class SharedNode(LocalNode):
         )
 
     def share(
-        self, percents: Sequence[int], memory_bytes: int, modes: Sequence[str] = ()
+        self,
+        percents: Sequence[int],
+        memory_bytes: int,
+        modes: Sequence[str] = (),
+        *,
+        gpus: int = 1,
     ) -> list[dict[str, str]]:
-        """Replace the allocation by shares; return the environments for their programs."""
+        """Replace the allocation by shares; return the environments for their programs.
+
+        Each has its percent of `gpus` GPUs.
+        """
         modes = modes or ["shared"] * len(percents)
-        self.shares = [
-            Grant(
-                uuid.uuid4(),
-                self.tenant_id,
-                *self.fence,
-                (Partition(self.gpus[0], memory_bytes * percent // 100, percent),),
-                compute_mode=mode,
-            )
-            for percent, mode in zip(percents, modes, strict=True)
-        ]
+        self.shares = []
+        for percent, mode in zip(percents, modes, strict=True):
+            self._add(percent, memory_bytes, mode, gpus)
         self.grant()
         return [self._environment_of(grant) for grant in self.shares]
+
+    def _add(self, percent: int, memory_bytes: int, mode: str, gpus: int = 1) -> None:
+        partitions = tuple(
+            Partition(gpu, memory_bytes * percent // 100, percent) for gpu in self.gpus[:gpus]
+        )
+        self.shares.append(
+            Grant(uuid.uuid4(), self.tenant_id, *self.fence, partitions, compute_mode=mode)
+        )
+
+    def resize(self, index: int, percent: int, memory_bytes: int) -> None:
+        """Change the size of a share, whose sessions go on. `memory_bytes` is of the whole GPU."""
+        changed = Partition(self.gpus[0], memory_bytes * percent // 100, percent)
+        self.shares[index] = replace(self.shares[index], partitions=(changed,))
+        self.grant()
+
+    def add_share(self, percent: int, memory_bytes: int) -> dict[str, str]:
+        """Grant one more share; return the environment for its program."""
+        self._add(percent, memory_bytes, "shared")
+        self.grant()
+        return self._environment_of(self.shares[-1])
+
+    def remove_share(self) -> None:
+        """Revoke the share that was added last."""
+        self.shares.pop()
+        self.grant()
 
     def _environment_of(self, grant: Grant) -> dict[str, str]:
         whole = self.partitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
 import typer
@@ -12,14 +12,13 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from remoting.cli import api as rest
-from remoting.cli.amounts import WaitOption, parse_duration
+from remoting.cli.amounts import parse_duration
 from remoting.cli.output import (
     Output,
     cell,
     client,
     print_structured,
     show,
-    show_one,
     table_of,
 )
 
@@ -36,6 +35,15 @@ TASK_COLUMNS = [
 EVENT_COLUMNS = ["created_at", "kind", "actor", "message"]
 PAGE_SIZE = 100
 MIN_UPDATE_SECONDS = 0.5
+MAX_HOURS = 10 * 366 * 24
+
+
+def start_of_period(hours: float) -> str:
+    """Return the time that many hours ago. Raises ApiError for none, over 10 years and nan."""
+    if not 0 < hours <= MAX_HOURS:
+        text = f"--hours must be a number above 0 and at most {MAX_HOURS}."
+        raise rest.ApiError(text, rest.EXIT_USAGE)
+    return (datetime.now(timezone.utc) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
 
 
 def events(
@@ -122,21 +130,6 @@ def task_list(
     )
 
 
-@task_app.command("show")
-def task_show(
-    task_id: str,
-    wait: WaitOption = 0,
-    output: Output = "table",
-) -> None:
-    """Show a task. `-o json` includes its result."""
-    show_one(
-        client().request("GET", f"tasks/{task_id}", None, **({"wait": str(wait)} if wait else {})),
-        TASK_COLUMNS,
-        output,
-        ["path", "parent_id", "id"],
-    )
-
-
 @task_app.command("log")
 def task_log(task_id: str, output: Output = "table") -> None:
     """Show the log of a task."""
@@ -179,7 +172,7 @@ def metrics(
         raise rest.ApiError(
             f"Invalid kind {kind}; expected one of: {', '.join(SERIES)}.", rest.EXIT_USAGE
         )
-    since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+    since = start_of_period(hours)
     query = {"since": since} | (
         {"resolution_seconds": str(resolution)} if resolution is not None else {}
     )
@@ -217,7 +210,7 @@ def time_to_gpu(
     output: Output = "table",
 ) -> None:
     """Show queueing times and the share of requests that started within their class's target."""
-    since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+    since = start_of_period(hours)
     response = client().request(
         "GET", "time-to-gpu", None, since=since, **({"project": project} if project else {})
     )

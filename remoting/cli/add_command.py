@@ -32,21 +32,30 @@ def add(
     Raises:
         ApiError: the destination is invalid, or the task failed.
     """
-    parts = urlsplit(destination if "//" in destination else f"ssh://{destination}")
-    if parts.scheme != "ssh" or not parts.hostname:
-        raise ApiError(
-            f"Invalid destination {destination}; use: busbar node add ssh://USER@HOST", EXIT_USAGE
-        )
+    host, port, username = parse_destination(destination)
     body: dict[str, Any] = {
-        "address": parts.hostname,
-        "port": parts.port or 22,
-        "username": parts.username or getpass.getuser(),
+        "address": host,
+        "port": port,
+        "username": username,
         "software_gpus": software_gpus,
         "addresses": addresses,
     }
-    body |= read_credentials(body["username"], parts.hostname, key, agent)
+    body |= read_credentials(username, host, key, agent)
     task = start_enrolment(api, body, host_key_sha256)
     follow_task(api, task)
+
+
+def parse_destination(destination: str) -> tuple[str, int, str]:
+    """Return host, port and user of ssh://USER@HOST:PORT. Raises ApiError for any other form."""
+    try:
+        parts = urlsplit(destination if "//" in destination else f"ssh://{destination}")
+        if parts.scheme == "ssh" and parts.hostname:
+            return parts.hostname, parts.port or 22, parts.username or getpass.getuser()
+    except ValueError:
+        pass  # a bracket or a port that no URL has
+    raise ApiError(
+        f"Invalid destination {destination}; use: busbar node add ssh://USER@HOST", EXIT_USAGE
+    )
 
 
 def read_credentials(username: str, host: str, key: Path | None, agent: bool) -> dict[str, Any]:

@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
-from remoting.cli import run_command
+from remoting.cli import api as rest
+from remoting.cli import run_command, suspension_commands
 from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
-from remoting.cli.amounts import QueueTimeout, WaitOption
-from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.amounts import QueueTimeout
+from remoting.cli.confirmation import Yes, confirm
+from remoting.cli.output import Output, client, show
 
 allocation_app = typer.Typer(
     no_args_is_help=True, help="Create, list, show, use and release allocations."
 )
+for command in (suspension_commands.suspend, suspension_commands.resume):
+    allocation_app.command()(command)
 ALLOCATION_COLUMNS = [
     "id",
     "name",
@@ -32,6 +36,9 @@ ALLOCATION_WIDE = [
     "compute_mode",
     "compute_enforcement",
     "memory_bytes",
+    "resize.reason",
+    "suspension.state",
+    "suspension.reason",
     "priority",
     "lifetime_seconds",
     "evict_at",
@@ -51,19 +58,6 @@ def allocation_list(
         output,
         ALLOCATION_WIDE,
     )
-
-
-@allocation_app.command("show")
-def allocation_show(
-    allocation_id: str,
-    wait: WaitOption = 0,
-    output: Output = "table",
-) -> None:
-    """Show an allocation."""
-    row = client().request(
-        "GET", f"allocations/{allocation_id}", None, **({"wait": str(wait)} if wait else {})
-    )
-    show_one(row, ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
 
 
 @allocation_app.command("create")
@@ -102,6 +96,14 @@ def allocation_attach(
     )
 
 
+def confirm_end_of_programs(api: rest.Api, allocation_id: str, yes: bool) -> None:
+    """Ask whether to end the programs that use an allocation, if there are any."""
+    sessions = [] if yes else api.items("sessions", allocation_id=allocation_id, state="running")
+    if sessions:
+        programs = ", ".join(f"{s['program']} on {s['client_address']}" for s in sessions)
+        confirm(f"End {len(sessions)} programs ({programs})?", yes)
+
+
 @allocation_app.command("release")
 def allocation_release(
     allocation_id: str,
@@ -112,8 +114,10 @@ def allocation_release(
             help="Release without confirmation from an unreachable node. Requires administrator.",
         ),
     ] = False,
+    yes: Yes = False,
 ) -> None:
-    """End an allocation and its sessions."""
+    """End an allocation and its sessions. Asks if programs use it."""
+    confirm_end_of_programs(client(), allocation_id, yes)
     method, path = (
         ("POST", f"allocations/{allocation_id}/force-release")
         if force

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_whole_seconds
@@ -101,6 +102,34 @@ class AllocationRequest:
         }
         share = {"percent": self.percent, "memory_bytes": self.memory}
         return request | {name: value for name, value in share.items() if value}
+
+    def arguments(self) -> list[str]:
+        """Return the options of a command line that makes this request, without defaults."""
+        found: list[str] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value in (f.default, []):
+                continue
+            option = option_of(f.name)
+            if isinstance(value, bool):
+                found.append(option if value else option.replace("--", "--no-", 1))
+            for one in value if isinstance(value, list) else [value]:
+                found += [] if isinstance(one, bool) else [option, f"{one}{UNITS.get(f.name, '')}"]
+        return found
+
+
+UNITS = {"memory": "B", "lifetime": "s"}
+"""Units of fields whose options need one."""
+
+
+def option_of(field: str) -> str:
+    """Return the long name of the option of a field."""
+    (declared,) = (
+        part.param_decls
+        for part in get_type_hints(AllocationRequest, include_extras=True)[field].__metadata__
+        if isinstance(part, OptionInfo)
+    )
+    return declared[-1] if declared else "--" + field.replace("_", "-")
 
 
 DryRun = Annotated[

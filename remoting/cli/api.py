@@ -6,63 +6,55 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import ssl
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-
+from busbar_client import Client
+from busbar_client.connection import TIMEOUT_SECONDS, texts
+from remoting.cli.errors import (  # noqa: F401 - the commands use some of them as rest.NAME
+    EXIT_CONFLICT,
+    EXIT_DENIED,
+    EXIT_ERROR,
+    EXIT_NOT_FOUND,
+    EXIT_TIMEOUT,
+    EXIT_USAGE,
+    ApiError,
+    ApplianceUnreachable,
+    exit_code_of,
+)
 from remoting.cli.printable import printable
 
-EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
-AUTHORITIES_HEADER = "Busbar-Authorities"
-"""Response header: SHA-256 of the certificates of the trusted CAs in PEM format."""
+if TYPE_CHECKING:
+    import httpx
+
+PEM_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 DEVICE_COOKIE = "__Host-busbar-device"
-SECRETS = frozenset({"password", "new_password", "private_key", "passphrase", "sudo_password"})
-TIMEOUT_SECONDS = 30.0
-STREAM_READ_TIMEOUT_SECONDS = 60.0
-"""The appliance sends a keep-alive on event streams every 15 s."""
+SECRETS = frozenset(
+    {
+        "password",
+        "new_password",
+        "code",
+        "device_code",
+        "private_key",
+        "passphrase",
+        "sudo_password",
+    }
+)
 
-_EXIT_BY_STATUS = {
-    400: EXIT_USAGE,
-    410: EXIT_CONFLICT,
-    422: EXIT_CONFLICT,
-    401: EXIT_DENIED,
-    403: EXIT_DENIED,
-    404: EXIT_NOT_FOUND,
-    409: EXIT_CONFLICT,
-    412: EXIT_CONFLICT,
+NAME_FILTERS = {
+    "users": "username",
+    **dict.fromkeys(
+        ("alarm-definitions", "departments", "groups", "nodes", "pools", "projects", "sites"),
+        "name",
+    ),
 }
-
-
-class ApiError(Exception):
-    """Error reported by the appliance, or a usage error, with the exit code of the command.
-
-    `code` is the appliance's error code, `fields` the whole problem document.
-    """
-
-    def __init__(
-        self,
-        detail: str,
-        exit_code: int = EXIT_ERROR,
-        code: str = "",
-        fields: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(detail)
-        self.fields = fields or {}
-        self.exit_code = exit_code
-        self.code = code
-
-
-class ApplianceUnreachable(ApiError):
-    """The appliance did not respond or responded with a 5xx status. A retry may succeed."""
+"""Collections to the filter by the name of an object."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +147,8 @@ def fetch_ca(url: str) -> str:
     """
     if not url.startswith("https://"):
         raise ApiError(f"The URL must be https://ADDRESS:PORT (was: {url}).", EXIT_USAGE)
+    import httpx
+
     try:
         with httpx.Client(verify=False, trust_env=False, timeout=20) as unverified:  # noqa: S501
             pem = str(unverified.get(f"{url}/api/v1/ca").json()["ca_pem"])
@@ -173,11 +167,12 @@ def split_certificates(pem: str) -> dict[str, str]:
 
     Raises ValueError if there is none.
     """
-    found = x509.load_pem_x509_certificates(pem.encode())
-    return {
-        c.fingerprint(hashes.SHA256()).hex(): c.public_bytes(serialization.Encoding.PEM).decode()
-        for c in found
-    }
+    try:
+        ssl.create_default_context(cadata=pem)  # refuses what is no certificate
+    except ssl.SSLError as error:
+        raise ValueError(f"There is no certificate: {error}") from None
+    found = map(ssl.PEM_cert_to_DER_cert, PEM_CERTIFICATE.findall(pem))
+    return {hashlib.sha256(der).hexdigest(): ssl.DER_cert_to_PEM_cert(der) for der in found}
 
 
 def known_device(url: str) -> str:
@@ -196,15 +191,34 @@ def masked(body: object) -> object:
     return {key: "..." if key in SECRETS and value else value for key, value in body.items()}
 
 
-class Api:
-    """Connection to one appliance. Methods block; they raise ApiError or ApplianceUnreachable."""
+def in_ascii(row: object) -> str:
+    """Return JSON in one line without characters beyond ASCII and without control characters."""
+    return json.dumps(row, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+@contextlib.contextmanager
+def refused_values() -> Iterator[None]:
+    """Raise ApiError for values that no request can carry, such as an infinite number."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        text = "A value has bytes that are no UTF-8 text. Check the encoding of the terminal."
+        raise ApiError(text, EXIT_USAGE) from None
+    except ValueError as error:
+        raise ApiError(f"A value cannot be sent: {error}.", EXIT_USAGE) from None
+
+
+class Api(Client):
+    """Connection of the commands. Methods block; they raise ApiError or ApplianceUnreachable."""
 
     trace: Callable[[str], None] | None = None
     """Called with each request as a curl command."""
 
     def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         try:
-            self._tls = ssl.create_default_context(cadata=context.ca_pem)
+            super().__init__(
+                context.url, context.token, context.ca_pem, timeout_seconds=timeout_seconds
+            )
         except (ssl.SSLError, ValueError):
             raise ApiError(
                 "The CA certificate of the stored credentials is damaged. Sign in again with:"
@@ -212,15 +226,8 @@ class Api:
                 EXIT_DENIED,
             ) from None
         self._context, self._timeout_seconds = context, timeout_seconds
-        headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
-        self._client = httpx.Client(
-            base_url=f"{context.url}/api/v1/",
-            verify=self._tls,
-            timeout=timeout_seconds,
-            trust_env=False,
-            headers=headers,
-            cookies={DEVICE_COOKIE: context.device} if context.device else None,
-        )
+        if context.device:
+            self._client.cookies.set(DEVICE_COOKIE, context.device)
 
     def reconnected(self) -> Api:
         """Return another connection with the same credentials, for example after fork()."""
@@ -231,9 +238,23 @@ class Api:
         """The device cookie after a login."""
         return self._client.cookies.get(DEVICE_COOKIE) or ""
 
-    def _trace(self, method: str, path: str, body: object, parameters: Mapping[str, str]) -> None:
+    def respond(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> httpx.Response:
+        with refused_values():
+            self._trace(method, path, body, query)
+            return super().respond(method, path, body, query, headers)
+
+    def _trace(self, method: str, path: str, body: object, query: Mapping[str, Any]) -> None:
         if Api.trace is not None:
-            url = self._client.build_request(method, path, params=parameters or None).url
+            request = self._client.build_request(
+                method, self.own_path(path), params=texts(query) or None
+            )
             data = (
                 f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(masked(body)))}"
                 if body is not None
@@ -241,42 +262,19 @@ class Api:
             )
             Api.trace(
                 f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"'
-                f"{data} {shlex.quote(str(url))}"
+                f"{data} {shlex.quote(str(request.url))}"
             )
 
-    def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def stream(self, path: str, /, **parameters: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield id, kind and data of each server-sent event until the appliance ends the stream.
 
         Raises ApiError or ApplianceUnreachable, as `request` does.
         """
         self._trace("GET", path, None, parameters)
-        try:
-            with self._client.stream(
-                "GET",
-                path,
-                params=parameters,
-                timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_READ_TIMEOUT_SECONDS),
-            ) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    raise self._problem(response)
-                found: dict[str, str] = {}
-                for line in response.iter_lines():
-                    if line:
-                        name, _, value = line.partition(": ")
-                        found[name] = value
-                    elif found:
-                        yield (
-                            found.get("id", ""),
-                            found.get("event", ""),
-                            printable(json.loads(found.get("data", "{}"))),
-                        )
-                        found = {}
-        except httpx.TransportError as error:
-            raise ApplianceUnreachable(f"The appliance does not respond: {error}") from error
+        return self.events(path, parameters)
 
     def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, **parameters: str
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, /, **parameters: str
     ) -> dict[str, Any]:
         """Send a request and return the decoded response body, empty if there is none.
 
@@ -286,78 +284,49 @@ class Api:
             ApplianceUnreachable: there is no response, or one with a 5xx status.
             ApiError: the appliance refused the request.
         """
-        response = self._respond(method, path, body, parameters)
-        try:
-            content: dict[str, Any] = printable(response.json()) if response.content else {}
-        except ValueError:
-            raise ApiError(f"{self._client.base_url} is not an appliance.") from None
+        content: dict[str, Any] = self.send(method, path, body, query=parameters)
         return content
 
-    def json_lines(self, path: str, **parameters: str) -> list[tuple[int, str]]:
-        """Return `sequence` and text of each line. Raises as `request` does."""
-        text = self._respond("GET", path, None, parameters).text
+    def json_lines(self, path: str, /, **parameters: str) -> list[tuple[int, str]]:
+        """Return `sequence` and text of each line. Raises as `request` does.
+
+        The text is equal JSON in ASCII: names of strangers in it control no terminal. Lines end
+        with a line feed only; a name may contain other ends of lines.
+        """
+        lines = self.respond("GET", path, None, parameters, {}).text.split("\n")
         try:
-            return [(int(json.loads(line)["sequence"]), line) for line in text.splitlines()]
+            rows = [json.loads(line) for line in lines if line]
+            return [(int(row["sequence"]), in_ascii(row)) for row in rows]
         except (ValueError, KeyError, TypeError):
             raise ApiError(f"{self._client.base_url} is not an appliance.") from None
 
-    def _respond(
-        self, method: str, path: str, body: Mapping[str, Any] | None, parameters: Mapping[str, str]
-    ) -> httpx.Response:
-        self._trace(method, path, body, parameters)
-        headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
-        try:
-            response = self._client.request(
-                method, path, json=body, params=parameters or None, headers=headers
-            )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise ApplianceUnreachable(f"The appliance does not respond: {error}") from error
-        if response.status_code >= 500:
-            raise ApplianceUnreachable(
-                f"The appliance responded with status {response.status_code}. See its log."
-            )
-        self._follow_authorities(response)
-        if response.status_code >= 400:
-            raise self._problem(response)
-        return response
+    def problem(
+        self, detail: str, status: int = 0, code: str = "", fields: dict[str, Any] | None = None
+    ) -> Exception:
+        return ApiError(detail, exit_code_of(status), code, fields)
 
-    def _follow_authorities(self, response: httpx.Response) -> None:
-        """Trust the CAs that the appliance names now, and store them.
+    def unreachable(self, detail: str, code: str = "") -> Exception:
+        return ApplianceUnreachable(detail, code=code)
 
-        The connection is verified: a CA that is trusted already vouches for the next one.
-        """
-        named = response.headers.get(AUTHORITIES_HEADER, "")
-        if not named or named == hashlib.sha256(self._context.ca_pem.encode()).hexdigest():
-            return
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, ssl.SSLError):
-            pem = str(self._client.get("ca").json()["ca_pem"])
-            self._tls.load_verify_locations(cadata=pem)
-            self._context = replace(self._context, ca_pem=pem)
-            store_authorities(self._context)
+    def misused(self, detail: str) -> Exception:
+        return ApiError(detail, EXIT_USAGE)
 
-    @staticmethod
-    def _problem(response: httpx.Response) -> ApiError:
-        try:
-            content = printable(response.json())
-            detail, code = str(content["detail"]), str(content.get("code", ""))
-            detail += "".join(
-                f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", [])
-            )
-        except (ValueError, KeyError):
-            content, code = {}, ""
-            detail = f"The appliance responded with status {response.status_code}."
-        return ApiError(
-            detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code, content
-        )
+    def decoded(self, content: Any) -> Any:
+        return printable(content)
+
+    def authorities_changed(self, ca_pem: str) -> None:
+        self._context = replace(self._context, ca_pem=ca_pem)
+        store_authorities(self._context)
 
     def find_by_name(self, path: str, name: str) -> dict[str, Any]:
         """Return the object with this name from a collection. Raises ApiError if absent."""
-        for row in self.items(path):
+        filters = {NAME_FILTERS[path]: name} if path in NAME_FILTERS else {}
+        for row in self.items(path, **filters):
             if row["name"] == name:
                 return row
         raise ApiError(f'"{name}" not found in {path}.', EXIT_NOT_FOUND)
 
-    def items(self, path: str, **parameters: str) -> list[dict[str, Any]]:
+    def items(self, path: str, /, **parameters: str) -> list[dict[str, Any]]:
         """Return the items of all pages of a collection."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None

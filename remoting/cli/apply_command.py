@@ -1,151 +1,140 @@
-"""The command `busbar apply -f FILE`: creates and updates objects to match a file. Idempotent."""
+"""The command `busbar apply -f FILE`: makes objects equal to a file. Idempotent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from remoting.cli import api as rest
+from remoting.cli.apply_changes import PRUNABLE, Change, change_for, deletions, read_objects
+from remoting.cli.apply_file import Document, read_documents
+from remoting.cli.apply_kinds import json_schema
+from remoting.cli.confirmation import Yes, confirm
+from remoting.cli.label_options import parse_labels
 from remoting.cli.output import client
 
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of object in an apply file: its collection and the permitted operations."""
-
-    path: str
-    key: tuple[str, ...]
-    """Fields that identify an object."""
-    creatable: bool = True
-    changeable: bool = True
-
-
-KINDS = {
-    "department": Kind("departments", ("name",), changeable=False),
-    "project": Kind("projects", ("name",)),
-    "pool": Kind("pools", ("name",)),
-    "quota": Kind("quotas", ("subject_kind", "subject")),
-    "reservation": Kind("reservations", ("name",), changeable=False),
-    "site": Kind("sites", ("name",)),
-    "node": Kind("nodes", ("name",), creatable=False),
-    "gpu": Kind("gpus", ("node", "index"), creatable=False),
-}
-"""In order of creation: pools refer to projects, nodes refer to sites."""
-
-
-def documents(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield kind and fields of each document. Raises ApiError for an invalid document."""
-    try:
-        found = list(yaml.safe_load_all(path.read_text()))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise rest.ApiError(f"{path} cannot be read: {error}", rest.EXIT_USAGE) from None
-    for n, given in enumerate(d for d in found if d is not None):
-        kind = given.get("kind") if isinstance(given, dict) else None
-        if kind not in KINDS:
-            raise rest.ApiError(
-                f"Document {n + 1} of {path}: kind must be one of {', '.join(KINDS)}.",
-                rest.EXIT_USAGE,
-            )
-        row = {key: value for key, value in given.items() if key != "kind"}
-        if missing := [key for key in KINDS[kind].key if key not in row]:
-            raise rest.ApiError(
-                f"Document {n + 1} of {path} ({kind}): missing {', '.join(missing)}.",
-                rest.EXIT_USAGE,
-            )
-        yield kind, row
-
-
-def to_json_value(value: object) -> object:
-    """Return a datetime (YAML parses timestamps) as ISO 8601 text, any other value unchanged."""
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
-
-
-def equal_values(desired: object, actual: object) -> bool:
-    """Compare values independent of their notation: 1 equals 1.0, empty equals absent."""
-    desired = to_json_value(desired)
-    if isinstance(desired, int | float) and isinstance(actual, int | float):
-        return float(desired) == float(actual)
-    return (desired or None) == (actual or None)
-
-
-def apply_one(
-    api: rest.Api,
-    kind: str,
-    desired: Row,
-    actual: Row | None,
-    report: Callable[[str], None],
-    dry_run: dict[str, str],
-) -> bool:
-    """Create or update one object. Return True if it changed. Calls `report` with one line.
-
-    Raises:
-        ApiError: the object is absent and cannot be created, or differs and cannot be changed.
-    """
-    known, name = KINDS[kind], " ".join(str(desired[key]) for key in KINDS[kind].key)
-    body = {key: to_json_value(value) for key, value in desired.items()}
-    if actual is None:
-        if not known.creatable:
-            raise rest.ApiError(
-                f'{kind} "{name}" not found; `busbar apply` cannot create a {kind}.',
-                rest.EXIT_NOT_FOUND,
-            )
-        api.request("POST", known.path, body, **dry_run)
-        report(f"{kind} {name}: created")
-        return True
-    different = {
-        key: value for key, value in body.items() if not equal_values(desired[key], actual.get(key))
-    }
-    if not different:
-        report(f"{kind} {name}: unchanged")
-        return False
-    if not known.changeable:
-        raise rest.ApiError(
-            f'{kind} "{name}" exists with different values ({", ".join(different)}) and cannot '
-            "be changed. Delete it first.",
-            rest.EXIT_CONFLICT,
-        )
-    api.request("PATCH", f"{known.path}/{actual['id']}", different, **dry_run)
-    report(
-        f"{kind} {name}: changed "
-        + ", ".join(f"{key} from {actual.get(key)} to {value}" for key, value in different.items())
-    )
-    return True
+MAX_DRY_RUN = 100
+"""Operations of one bulk request. A dry run is one, so that each sees the effect of the others."""
 
 
 def apply(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Option(
             "-f",
             "--file",
-            help="YAML file. Separate documents with ---.",
-            exists=True,
-            dir_okay=False,
+            help="YAML file; - for standard input. Can be repeated. Separate documents with ---.",
         ),
     ],
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Validate and print the changes without making them."),
+        typer.Option("--dry-run", help="Check and print the changes without making them."),
     ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune",
+            help="Also delete projects and pools with the labels of -l, and their quotas and "
+            "reservations, that are in no file.",
+        ),
+    ] = False,
+    labels: Annotated[
+        str,
+        typer.Option("-l", "--labels", metavar="KEY=VALUE", help="Labels that limit --prune."),
+    ] = "",
+    yes: Yes = False,
 ) -> None:
-    """Create and update objects to match a YAML file. Objects that match are not changed."""
-    api, order = client(), list(KINDS)
-    desired = sorted(documents(file), key=lambda document: order.index(document[0]))
-    actual: dict[str, dict[tuple[Any, ...], Row]] = {}
-    query = {"dry_run": "true"} if dry_run else {}
-    changed = 0
-    for kind, row in desired:
-        known = KINDS[kind]
-        if kind not in actual:
-            actual[kind] = {tuple(r[key] for key in known.key): r for r in api.items(known.path)}
-        existing = actual[kind].get(tuple(row[key] for key in known.key))
-        changed += apply_one(api, kind, row, existing, typer.echo, query)
-    typer.echo(f"{changed} of {len(desired)} {'would change' if dry_run else 'changed'}.")
+    """Create and update objects to match YAML files. Objects that match are not changed.
+
+    `busbar explain apply` prints the schema of the documents.
+    """
+    scope = parse_labels(labels.split(",")) if labels else {}
+    if prune and not scope:
+        raise rest.ApiError(
+            "--prune needs -l KEY=VALUE, which limits what it deletes.", rest.EXIT_USAGE
+        )
+    if labels and not prune:
+        raise rest.ApiError("-l limits --prune: add --prune.", rest.EXIT_USAGE)
+    documents, api = read_documents(files), client()
+    kinds = [d.kind_name for d in documents] + (list(PRUNABLE) if prune else [])
+    objects = read_objects(api, kinds)
+    changes = [change_for(document, objects) for document in documents]
+    removed = deletions(documents, objects, scope) if prune else []
+    if dry_run:
+        try_changes(api, [c for c in changes if c is not None] + removed)
+    elif removed:
+        confirm_removal(removed, yes)
+    report(api, documents, changes, removed, dry_run=dry_run)
+
+
+def confirm_removal(removed: Sequence[Change], yes: bool) -> None:
+    """List what is lost, and ask. Raises ApiError without a terminal, typer.Abort for no."""
+    for change in removed:
+        typer.echo(change.report.replace(": removed", ": will be removed"), err=True)
+    confirm(f"Delete these {len(removed)} objects?", yes)
+
+
+def report(
+    api: rest.Api,
+    documents: Sequence[Document],
+    changes: Sequence[Change | None],
+    removed: Sequence[Change],
+    *,
+    dry_run: bool,
+) -> None:
+    """Make the changes, unless they were tried, and print a line for each object."""
+    for document, change in zip(documents, changes, strict=True):
+        if change is None:
+            typer.echo(f"{document.title}: unchanged")
+        else:
+            perform(api, change, dry_run=dry_run)
+    for change in removed:
+        perform(api, change, dry_run=dry_run)
+    count = sum(change is not None for change in changes)
+    typer.echo(f"{count} of {len(documents)} {'would change' if dry_run else 'changed'}.")
+    if removed:
+        typer.echo(f"{len(removed)} {'would be removed' if dry_run else 'removed'}.")
+
+
+def perform(api: rest.Api, change: Change, *, dry_run: bool) -> None:
+    if not dry_run:
+        api.request(change.method, change.path, change.body)
+    typer.echo(change.report)
+
+
+def try_changes(api: rest.Api, changes: Sequence[Change]) -> None:
+    """Run all changes in one transaction that is rolled back.
+
+    An object may depend on one that an earlier document creates. Raises ApiError with the first
+    change that fails.
+    """
+    if len(changes) > MAX_DRY_RUN:
+        raise rest.ApiError(
+            f"A dry run tries at most {MAX_DRY_RUN} changes (there are {len(changes)}). Split the "
+            "file.",
+            rest.EXIT_USAGE,
+        )
+    if not changes:
+        return
+    operations = [change.operation() for change in changes]
+    results = api.request("POST", "bulk", {"operations": operations}, dry_run="true")["results"]
+    for change, result in zip(changes, results, strict=True):
+        if result["status"] >= 400:
+            body = result["body"] or {}
+            text = f"{change.report.rpartition(': ')[0]}: {problem_text(body)}"
+            raise rest.ApiError(text, rest.exit_code_of(result["status"]), body.get("code", ""))
+
+
+def problem_text(body: dict[str, Any]) -> str:
+    lines = [str(body.get("detail", "refused"))]
+    lines += [f"  {e['pointer']}: {e['message']}" for e in body.get("errors", [])]
+    return "\n".join(lines)
+
+
+def print_schema() -> None:
+    """Print the JSON schema of a document of `busbar apply`."""
+    typer.echo(json.dumps(json_schema(), indent=2))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from remoting.cli.api import Api, ApiError, load_context
 
 TIMEOUT_SECONDS = 2.0
+PLAIN = re.compile(r"\w[\w@%+:,./-]*")
+"""Names that are one word for every shell. Shells insert completed names without quotes, and that
+of zsh evaluates them, so others are left out: users and machines choose names."""
 
 
 def complete_names(path: str, column: str = "name") -> Callable[[str], list[str]]:
@@ -21,6 +25,6 @@ def complete_names(path: str, column: str = "name") -> Callable[[str], list[str]
             candidates = [str(row[column]) for row in api.items(path)]
         except ApiError:
             return []
-        return [name for name in candidates if name.startswith(incomplete)]
+        return [n for n in candidates if n.startswith(incomplete) and PLAIN.fullmatch(n)]
 
     return complete

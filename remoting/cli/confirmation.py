@@ -17,9 +17,13 @@ def confirm_deletion(subject: str, lost: str, yes: bool) -> None:
 
     Raises ApiError without a terminal, and typer.Abort if the answer is no.
     """
+    confirm(f"Delete {subject}, with {lost}?", yes)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a question. Raises ApiError without a terminal, and typer.Abort if the answer is no."""
     if yes:
         return
-    question = f"Delete {subject}, with {lost}?"
     if not sys.stdin.isatty():
         raise rest.ApiError(f"{question} There is no terminal: repeat with --yes.", rest.EXIT_USAGE)
     typer.confirm(question, abort=True)

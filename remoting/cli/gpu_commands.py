@@ -76,7 +76,8 @@ def gpu_list(
 
 def occupied_shares(api: rest.Api) -> dict[str, dict[str, Any]]:
     """Return the columns of FREE for each GPU with partitions, by its id."""
-    owners = {a["id"]: a["owner"] for a in api.items("allocations", state="active")}
+    running = (a for s in ("active", "suspended") for a in api.items("allocations", state=s))
+    owners = {a["id"]: a["owner"] for a in running}
     found: dict[str, dict[str, Any]] = {}
     for p in api.items("partitions"):
         shares = found.setdefault(p["gpu_id"], dict(FREE))
@@ -98,12 +99,6 @@ def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
     raise rest.ApiError(
         f'GPU "{name}" not found. List GPUs with: busbar gpu list', rest.EXIT_NOT_FOUND
     )
-
-
-@gpu_app.command("show")
-def gpu_show(gpu: GpuName, output: Output = "table") -> None:
-    """Show a GPU."""
-    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, GPU_WIDE)
 
 
 @gpu_app.command("label")

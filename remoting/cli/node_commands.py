@@ -47,12 +47,6 @@ def node_list(labels: LabelFilter = "", output: Output = "table") -> None:
     show(rows, NODE_COLUMNS, output, NODE_WIDE)
 
 
-@node_app.command("show")
-def node_show(name: NodeName, output: Output = "table") -> None:
-    """Show a node."""
-    show_one(client().find_by_name("nodes", name), NODE_COLUMNS, output, NODE_WIDE)
-
-
 @node_app.command("add")
 def node_add(
     destination: Annotated[str, typer.Argument(help="ssh://USER@HOST[:PORT]")],

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -49,6 +48,8 @@ def print_structured(content: object, output: str) -> bool:
     if output == "json":
         typer.echo(json.dumps(content, indent=2))
     elif output == "yaml":
+        import yaml
+
         typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), nl=False)
     return output in ("json", "yaml")
 

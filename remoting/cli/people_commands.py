@@ -8,7 +8,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
-from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.confirmation import Yes, confirm, confirm_deletion
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
@@ -19,7 +19,6 @@ binding_app = typer.Typer(
     help="Manage role bindings: a role of a user or group in a project, in all projects of a "
     "department, at a site, node, GPU or pool, or on the whole appliance.",
 )
-APPS = {"user": user_app, "group": group_app, "role": role_app, "role-binding": binding_app}
 UserName = Annotated[str, typer.Argument(autocompletion=complete_names("users"))]
 GroupName = Annotated[str, typer.Argument(autocompletion=complete_names("groups"))]
 RoleName = Annotated[str, typer.Argument(autocompletion=complete_names("roles"))]
@@ -34,8 +33,18 @@ PoolOption = Annotated[str, typer.Option(help="Name of a pool.")]
 PrivilegeOption = Annotated[
     list[str], typer.Option("--privilege", help="Name of a privilege. Can be repeated.")
 ]
-USER_COLUMNS = ["username", "email", "is_active", "is_service", "must_change_password", "id"]
+USER_COLUMNS = [
+    "username",
+    "email",
+    "is_active",
+    "is_service",
+    "source",
+    "must_change_password",
+    "second_factor_since",
+    "id",
+]
 PLACES = ["project", "department", "site", "node", "gpu", "pool"]
+LIVE_STATES = ("queued", "preparing", "active", "suspended")
 BINDING_COLUMNS = ["role", "user", "group", "place", "id"]
 
 
@@ -65,19 +74,6 @@ def user_list(output: Output = "table") -> None:
     show(client().items("users"), USER_COLUMNS, output, ["created_at"])
 
 
-@user_app.command("show")
-def user_show(name: UserName, output: Output = "table") -> None:
-    """Show a user and the roles that are bound to the user directly."""
-    api = client()
-    user = api.find_by_name("users", name)
-    bindings = api.items("role-bindings", user=name)
-    if output in ("json", "yaml"):
-        show_one(user | {"role_bindings": bindings}, USER_COLUMNS, output)
-        return
-    show([user], USER_COLUMNS, output, ["created_at"])
-    show_bindings(bindings, output)
-
-
 @user_app.command("create")
 def user_create(
     name: str,
@@ -104,21 +100,43 @@ def user_set(
             help="An inactive user cannot sign in; tokens and allocations end.",
         ),
     ] = None,
+    yes: Yes = False,
     output: Output = "table",
 ) -> None:
     """Change a user. Options that are not given keep their values."""
     api = client()
+    path = path_of(api, "users", name)
+    if active is False:
+        count = sum(count_allocations(api, name, state=state) for state in LIVE_STATES)
+        confirm(f"End the sign-ins, the tokens and {count} allocations of {name}?", yes)
     options = {"email": email, "is_active": active}
     changes = {key: value for key, value in options.items() if value is not None}
-    show_one(api.request("PATCH", path_of(api, "users", name), changes), USER_COLUMNS, output)
+    show_one(api.request("PATCH", path, changes), USER_COLUMNS, output)
+
+
+def count_allocations(api: rest.Api, owner: str, state: str | None = None) -> int:
+    query = {"owner": owner, "limit": "1", "count": "true"} | given(state=state)
+    page = api.send("GET", "allocations", query=query)
+    return int(page["count"])
 
 
 @user_app.command("reset-password")
-def user_reset_password(name: UserName) -> None:
+def user_reset_password(name: UserName, yes: Yes = False) -> None:
     """Print a new one-time password. All tokens of the user end."""
     api = client()
-    response = api.request("POST", f"{path_of(api, 'users', name)}/reset-password")
+    path = path_of(api, "users", name)
+    confirm(f"End the password, the sign-ins and all tokens of {name}?", yes)
+    response = api.request("POST", f"{path}/reset-password")
     typer.echo(response["one_time_password"])
+
+
+@user_app.command("reset-second-factor")
+def user_reset_second_factor(name: UserName, yes: Yes = False) -> None:
+    """Remove the second factor of a user who has lost it. Their sign-ins end."""
+    api = client()
+    path = path_of(api, "users", name)
+    confirm(f"Remove the second factor, passkeys and recovery codes of {name}?", yes)
+    api.request("DELETE", f"{path}/second-factor")
 
 
 @user_app.command("delete")
@@ -126,7 +144,8 @@ def user_delete(name: UserName, yes: Yes = False) -> None:
     """Delete a user. Prefer `busbar user set NAME --inactive`, which keeps the history."""
     api = client()
     path = path_of(api, "users", name)
-    confirm_deletion(f"user {name}", "tokens, roles and the history of allocations", yes)
+    lost = f"tokens, roles and the history of {count_allocations(api, name)} allocations"
+    confirm_deletion(f"user {name}", lost, yes)
     api.request("DELETE", path)
 
 
@@ -154,7 +173,8 @@ def group_delete(name: GroupName, yes: Yes = False) -> None:
     """Delete a group. Its members stay."""
     api = client()
     path = path_of(api, "groups", name)
-    confirm_deletion(f"group {name}", "its role bindings", yes)
+    roles = len(api.items("role-bindings", group=name))
+    confirm_deletion(f"group {name}", f"{roles} role bindings", yes)
     api.request("DELETE", path)
 
 
@@ -173,12 +193,16 @@ def group_add(name: GroupName, user: UserOption = "", group: GroupOption = "") -
 
 
 @group_app.command("remove")
-def group_remove(name: GroupName, user: UserOption = "", group: GroupOption = "") -> None:
+def group_remove(
+    name: GroupName, user: UserOption = "", group: GroupOption = "", yes: Yes = False
+) -> None:
     """Remove a user or a group from a group."""
     api = client()
     path = f"{path_of(api, 'groups', name)}/members"
     for member in api.items(path):
         if (member["user"] or "", member["group"] or "") == (user, group):
+            roles = len(api.items("role-bindings", group=name))
+            confirm(f"End the {roles} roles that {user or group} has through {name}?", yes)
             api.request("DELETE", f"{path}/{member['id']}")
             return
     raise rest.ApiError(

@@ -21,11 +21,6 @@ quota_app = typer.Typer(
 reservation_app = typer.Typer(
     no_args_is_help=True, help="Manage reservations: GPUs kept for a project during a period."
 )
-APPS = {
-    "pool": pool_app,
-    "quota": quota_app,
-    "reservation": reservation_app,
-}
 
 Policies = Annotated[
     list[str] | None,

@@ -14,7 +14,6 @@ project_app = typer.Typer(no_args_is_help=True, help="Manage projects.")
 department_app = typer.Typer(
     no_args_is_help=True, help="Manage departments: groups of projects with a common quota."
 )
-APPS = {"project": project_app, "department": department_app}
 ProjectName = Annotated[str, typer.Argument(autocompletion=complete_names("projects"))]
 DepartmentName = Annotated[str, typer.Argument(autocompletion=complete_names("departments"))]
 PROJECT_COLUMNS = ["name", "department", "id"]
@@ -25,12 +24,6 @@ DEPARTMENT_COLUMNS = ["name", "id"]
 def project_list(output: Output = "table") -> None:
     """List the projects that are visible to you."""
     show(client().items("projects"), PROJECT_COLUMNS, output)
-
-
-@project_app.command("show")
-def project_show(name: ProjectName, output: Output = "table") -> None:
-    """Show a project."""
-    show_one(client().find_by_name("projects", name), PROJECT_COLUMNS, output, ["created_at"])
 
 
 @project_app.command("create")

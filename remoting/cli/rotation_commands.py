@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from remoting.cli.amounts import parse_duration
+from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.output import Output, client, show_one
 
 COLUMNS = ["kind", "phase", "phase_since", "ready_at", "pending_nodes"]
@@ -42,10 +43,14 @@ def rotation_app(kind: str, title: str) -> typer.Typer:
         force: Annotated[
             bool, typer.Option("--force", help="Do not wait for nodes or for the time.")
         ] = False,
+        yes: Yes = False,
         output: Output = "table",
     ) -> None:
         """End the phase now. With --force, nodes that have not followed are lost."""
         body = {"force": force}
+        if force:
+            pending = client().request("GET", f"key-rotations/{kind}")["pending_nodes"]
+            confirm(f"End the phase, and lose {len(pending)} nodes that have not followed?", yes)
         show_one(client().request("POST", f"key-rotations/{kind}/advance", body), COLUMNS, output)
 
     @app.command()
@@ -56,7 +61,5 @@ def rotation_app(kind: str, title: str) -> typer.Typer:
     return app
 
 
-APPS = {
-    "ca": rotation_app("ca", "certificate authority"),
-    "ticket-key": rotation_app("ticket-key", "key that signs tickets"),
-}
+ca_app = rotation_app("ca", "certificate authority")
+ticket_key_app = rotation_app("ticket-key", "key that signs tickets")

@@ -12,25 +12,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from remoting.cli import detached_runs
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
 from remoting.cli.ticket_file import TicketFile
+from remoting.cli.x25519 import generate_private_key, public_key_of
 
 HEARTBEAT_SECONDS = 5.0
 TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
 RELEASE_SECONDS = 10.0
+INSTALLED_LIBRARIES = "libraries/client"
+"""Folder of the client library beside this package, where a package of the client installed it."""
 
 
 def client_library_folder() -> Path:
     """Return the folder of the client library: BUSBAR_CLIENT_LIBRARY, or in this installation."""
     if given := os.environ.get("BUSBAR_CLIENT_LIBRARY"):
         return Path(given)
-    return Path(__file__).resolve().parents[2] / "build" / "remoting" / "client"
+    root = Path(__file__).resolve().parents[2]
+    installed = root / INSTALLED_LIBRARIES
+    return installed if installed.is_dir() else root / "build" / "remoting" / "client"
 
 
 @dataclass
@@ -43,7 +46,7 @@ class LeaseKeeper:
     api: Api
     allocation_id: str
     file: TicketFile
-    key: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate)
+    key: bytes = field(default_factory=generate_private_key, repr=False)
     ended: str = ""
 
     def __post_init__(self) -> None:
@@ -53,11 +56,11 @@ class LeaseKeeper:
 
     def write_ticket(self) -> dict[str, Any]:
         """Fetch new tickets and replace the ticket file. Return the response."""
-        public = base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
+        public = base64.b64encode(public_key_of(self.key)).decode()
         response = self.api.request(
             "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
         )
-        lines = [f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}"]
+        lines = [f"key {base64.b64encode(self.key).decode()}"]
         for t in response["tickets"]:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
@@ -83,7 +86,7 @@ class LeaseKeeper:
                         f"{state['end_reason']}",
                         file=sys.stderr,
                     )
-                if state["state"] not in ("preparing", "active"):
+                if state["state"] not in ("preparing", "active", "suspended"):
                     self.ended = state["end_reason"] or f"the allocation is {state['state']}"
                     return
                 if time.monotonic() - renewed > TICKET_RENEWAL_SECONDS:
@@ -125,7 +128,7 @@ def wait_until_active(
                 allocation = api.request("GET", f"allocations/{allocation['id']}")
         except ApplianceUnreachable:
             continue
-    if allocation["state"] != "active":
+    if allocation["state"] not in ("active", "suspended"):  # a session resumes it
         raise ApiError(f"The allocation ended before it started: {allocation['end_reason']}")
     return allocation
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -30,7 +30,9 @@ def runs(output: Output = "table") -> None:
             {
                 "id": run.id,
                 "state": run.state(),
-                "started_at": datetime.fromtimestamp(started, UTC).isoformat() if started else "",
+                "started_at": datetime.fromtimestamp(started, timezone.utc).isoformat()
+                if started
+                else "",
                 "command": shlex.join(described.get("command", [])),
             }
         )

@@ -63,7 +63,8 @@ def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], 
     """Run the program until it exits. Return its exit code, or 128 + the signal that ended it.
 
     Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone:
-    the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 in both cases.
+    the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 then, unless the
+    program ends with an error of its own.
     """
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
 
@@ -85,8 +86,8 @@ def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], 
             process.terminate()
         elif told_at is not None and time.monotonic() > told_at + KILL_SECONDS:
             process.kill()
-    if told_at is not None and code == -signal.SIGKILL:
-        return 128 + signal.SIGTERM
+    if told_at is not None and code in (0, -signal.SIGKILL):
+        return 128 + signal.SIGTERM  # also of a program that saved its work when it was told
     return code if code >= 0 else 128 - code
 
 

@@ -8,6 +8,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
+from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.output import Output, client, show, show_one
 
 token_app = typer.Typer(no_args_is_help=True, help="Manage API tokens of programs.")
@@ -21,12 +22,6 @@ def token_list(
 ) -> None:
     """List your tokens, also those of logins; for administrators those of all users."""
     show(client().items("tokens", **({"user": user} if user else {})), COLUMNS, output)
-
-
-@token_app.command("show")
-def token_show(token_id: str, output: Output = "table") -> None:
-    """Show a token without its secret: scopes, networks, end and last use."""
-    show_one(client().request("GET", f"tokens/{token_id}"), FIELDS, output)
 
 
 @token_app.command("create")
@@ -69,9 +64,18 @@ def token_create(
 
 
 @token_app.command("revoke")
-def token_revoke(token_id: str) -> None:
-    """Revoke a token."""
-    client().request("DELETE", f"tokens/{token_id}")
+def token_revoke(token_id: str, yes: Yes = False) -> None:
+    """Revoke a token, with those that it has made."""
+    api = client()
+    token = api.request("GET", f"tokens/{token_id}")
+    made = len(api.items("tokens", made_with_id=token_id))
+    used = (token["last_used_at"] or "never")[:16].replace("T", " ")
+    confirm(
+        f"Revoke the token {token['name']} of {token['user']}, last used {used}, and {made} tokens "
+        "that it has made?",
+        yes,
+    )
+    api.request("DELETE", f"tokens/{token_id}")
 
 
 def logout() -> None:

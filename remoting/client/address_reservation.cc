@@ -11,12 +11,8 @@
 namespace busbar::client {
 
 namespace {
-// Addresses above the arenas.
-#ifdef BUSBAR_SMALL_WINDOW
-constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x6000000000ull;
-#else
-constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2d0000000000ull;
-#endif
+constexpr uint64_t kFirstAddress = wire::kFirstRangeAddress,
+                   kLastAddress = wire::kFirstPinnedAddress;
 constexpr int kAttempts = 4;
 
 struct Reservations {

@@ -28,12 +28,14 @@ void join(Stream& s, const std::shared_ptr<Capture>& capture) {
   if (!(s.flags & CU_STREAM_NON_BLOCKING)) s.context->capturing_streams++;
 }
 
+void release(Stream& s) {
+  s.capture = nullptr;
+  s.capturing = false;
+  if (!(s.flags & CU_STREAM_NON_BLOCKING)) s.context->capturing_streams--;
+}
+
 void remove_all_streams(Capture& capture) {
-  for (auto& s : capture.streams) {
-    s->capture = nullptr;
-    s->capturing = false;
-    if (!(s->flags & CU_STREAM_NON_BLOCKING)) s->context->capturing_streams--;
-  }
+  for (auto& s : capture.streams) release(*s);
   capture.streams.clear();
   captures().erase(&capture);
   g_capturing--;
@@ -134,6 +136,15 @@ void cancel_capture(Stream& s) {
   std::lock_guard lock(captures_mutex());
   auto capture = s.capture;
   if (capture) remove_all_streams(*capture);
+}
+
+void leave_capture(Stream& s) {
+  std::lock_guard lock(captures_mutex());
+  auto capture = s.capture;
+  if (!capture) return;
+  if (capture->origin == &s) return remove_all_streams(*capture);
+  release(s);
+  std::erase_if(capture->streams, [&](const StreamRef& o) { return o.get() == &s; });
 }
 
 CUresult check_capture_end(Stream& s, std::shared_ptr<Capture>& capture) {

@@ -55,6 +55,8 @@ void record_captured_event(Stream& s, Event& e);
 CUresult begin_capture(Stream& s, CUgraph given, CUstreamCaptureMode mode);
 // Ends the capture of a stream, if there is one.
 void cancel_capture(Stream& s);
+// A stream ends: so does the capture that began on it; that of another stream goes on without it.
+void leave_capture(Stream& s);
 // Return whether the calling thread may end the capture of a stream. A failure leaves the capture.
 CUresult check_capture_end(Stream& s, std::shared_ptr<Capture>& capture);
 void end_capture(Capture& capture);

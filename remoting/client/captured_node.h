@@ -1,12 +1,26 @@
 // Nodes that a call on a captured stream adds to the graph itself.
 //
-// Thread safety: any thread; the stream must not be used by another one.
+// Thread safety: any thread. Another thread may end the capture meanwhile.
 #pragma once
 #include <cuda.h>
 
 #include <functional>
+#include <vector>
 
 namespace busbar::client {
+
+struct Capture;
+struct Context;
+struct Stream;
+
+struct CapturedNodes {
+  CUgraph graph = nullptr;
+  std::vector<CUgraphNode> nodes;  // the newest ones
+};
+// Asks the node for the graph of a capture and the newest nodes of a stream in it. The graph is
+// null if another thread has ended the capture.
+CUresult query_captured_nodes(Context* c, const Stream& s, const Capture& capture,
+                              CapturedNodes& out);
 
 using AddNode =
     std::function<CUresult(CUgraphNode* out, CUgraph, const CUgraphNode* after, size_t count)>;

@@ -1,5 +1,6 @@
 #include "client/destroy_context.h"
 
+#include "client/capture.h"
 #include "client/context.h"
 #include "client/context_storage.h"
 #include "client/mapped.h"
@@ -8,7 +9,27 @@
 
 namespace busbar::client {
 
+namespace {
+// While it exists, no capture of the program forbids a call of this thread.
+class NoForbiddenCalls {
+ public:
+  NoForbiddenCalls() { exchange_capture_mode(mode_); }
+  ~NoForbiddenCalls() { exchange_capture_mode(mode_); }
+  NoForbiddenCalls(const NoForbiddenCalls&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+std::vector<StreamRef> streams_of(Context* c) {
+  std::lock_guard lock(c->mutex);
+  return c->streams;
+}
+}  // namespace
+
 void destroy_context(Context* c) {
+  NoForbiddenCalls during_end;
+  for (auto& s : streams_of(c)) leave_capture(*s);
   synchronize(c);
   destroy_context_storage((CUcontext)c->handle);
   for (auto& r : session()->addresses.of_context(c)) {
@@ -17,12 +38,7 @@ void destroy_context(Context* c) {
     if (r.kind == Region::registered) cuMemHostUnregister((void*)r.base);
   }
   unmap_context(c);
-  std::vector<StreamRef> streams;
-  {
-    std::lock_guard lock(c->mutex);
-    streams = c->streams;
-  }
-  for (auto& s : streams) cuStreamDestroy((CUstream)s->handle);
+  for (auto& s : streams_of(c)) cuStreamDestroy((CUstream)s->handle);
   for (Module* m : modules_of(c)) unload_module(m);
   c->destroyed = true;
   wire::Encoder<> e(wire::Op::destroy_context, c->id);

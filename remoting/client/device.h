@@ -23,7 +23,6 @@ struct Device {
   uint32_t pci_domain = 0;  // one for each node, so that PCI addresses are unique
   char name[256] = {};
   CUuuid uuid{};
-  uint64_t memory_bytes = 0;    // of the partition
   std::vector<int> attributes;  // by CUdevice_attribute
   std::vector<bool> known;      // whether the node's driver knows the attribute
   std::unique_ptr<Heap> heap;   // null: the node chooses addresses

@@ -41,7 +41,7 @@ std::unique_ptr<Device> read_device(wire::Decoder& d, Link* link, uint32_t index
     std::memcpy(device->name, name, sizeof device->name - 1);
   if (const uint8_t* uuid = d.raw(sizeof device->uuid))
     std::memcpy(&device->uuid, uuid, sizeof device->uuid);
-  device->memory_bytes = d.get<uint64_t>();
+  link->describe_partition(index, d.get<uint64_t>());
   uint64_t arena = d.get<uint64_t>(), arena_bytes = d.get<uint64_t>();
   for (int k = 0; k < wire::kDeviceAttributes; ++k) {
     device->attributes.push_back(d.get<int32_t>());

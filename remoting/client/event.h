@@ -1,5 +1,5 @@
 // A CUDA event: a position in a stream. Queries compare two numbers. Only elapsed times, and events
-// recorded by graphs, need the node.
+// that graphs or other sessions record, need the node.
 //
 // Thread safety: guards stand beside the members.
 #pragma once
@@ -17,6 +17,8 @@ struct Event {
   uint32_t id = 0;
   unsigned flags = 0;  // CUevent_flags
   void* handle = nullptr;
+  // Return whether other sessions may record the event and wait for it.
+  bool shared() const { return flags & CU_EVENT_INTERPROCESS; }
   std::mutex mutex;       // guards the following three members
   StreamRef stream;       // of the newest record; null: never recorded
   uint64_t position = 0;  // of the newest record

@@ -27,6 +27,7 @@ struct Function {
   int attributes[kFunctionAttributes] = {};             // by CUfunction_attribute
   uint32_t attribute_status[kFunctionAttributes] = {};  // CUresult of each attribute
   std::vector<Parameter> layout;
+  bool has_unaligned = false;    // a packed parameter, whose addresses are at no multiple of 8
   uint32_t parameter_bytes = 0;  // at most kMaxParameterBytes
   void* handle = nullptr;
 };

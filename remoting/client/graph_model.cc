@@ -52,9 +52,10 @@ void append_contents(GraphModel& to, const GraphContents& from, bool conditional
     for (CUgraph body : c->bodies) append_contents(to, contents_of(body), true);
 }
 
+// The objects of graphs inside come first: NVIDIA's driver releases them first.
 void share_all_user_objects(CUgraph from, const void* to) {
-  share_user_objects(from, to);
   for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+  share_user_objects(from, to);
 }
 }  // namespace
 

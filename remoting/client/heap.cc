@@ -120,13 +120,19 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
   return add_lease(need) && allocate_free(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void Heap::release(uint64_t at, uint64_t bytes, Done done) {
+void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   uint64_t n = round_up(bytes, kAlign);
   std::lock_guard lock(mutex_);
   allocated_ -= n;
   pending_.push_back({at, n, std::move(done)});
   reclaim_completed();
-  return_empty_leases(true);
+  return_empty_leases(!is_exceeded);
+}
+
+void Heap::return_unused() {
+  std::lock_guard lock(mutex_);
+  reclaim_completed();
+  return_empty_leases(false);
 }
 
 uint64_t Heap::leased_bytes() {

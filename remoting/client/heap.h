@@ -34,8 +34,10 @@ class Heap {
   // Allocates a range, rounded up to 512 bytes. `drain` waits for the work that blocks freed
   // ranges; it is called without the mutex, if the memory does not suffice otherwise.
   CUresult allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at);
-  // Frees a range. It is reused after `done` has returned true.
-  void release(uint64_t at, uint64_t bytes, Done done);
+  // Frees a range. It is reused after `done` has returned true. An unused lease is kept for the
+  // next allocation, unless the partition is exceeded.
+  void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
+  void return_unused();  // returns the leases that hold nothing
   uint64_t allocated_bytes();
   uint64_t leased_bytes();
 

@@ -1,5 +1,7 @@
 #include "client/jit_options.h"
 
+#include <algorithm>
+
 namespace busbar::client {
 
 bool valid_jit_options(unsigned n, const CUjit_option* options, void** values) {
@@ -35,7 +37,7 @@ void JitLogs::Log::write(std::string_view text) const {
   if (!buffer || !room) return;
   size_t n = text.copy(buffer, room - 1);
   buffer[n] = 0;
-  *bytes = (void*)n;
+  *bytes = (void*)std::min<size_t>(text.size(), room);  // of a cut text with its end
 }
 
 }  // namespace busbar::client

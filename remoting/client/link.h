@@ -15,6 +15,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -128,6 +129,18 @@ class Link {
   uint64_t write_shared_chunk(const void* data, uint64_t bytes);
   bool uses_shared_memory() const { return shared_ != nullptr; }
 
+  // The partition behind a device of the node, as the node last told.
+  struct Partition {
+    std::atomic<uint64_t> bytes{0};
+    std::atomic<bool> is_exceeded{false};  // it has shrunk: what is unused is to be returned
+  };
+  const Partition& partition(uint32_t device) const { return partitions_[device]; }
+  // Sets the size that the description has. A frame may have told a later one.
+  void describe_partition(uint32_t device, uint64_t bytes) {
+    uint64_t unknown = 0;
+    partitions_[device].bytes.compare_exchange_strong(unknown, bytes);
+  }
+
   // Called by the thread that reads frames; must not block. Set before open().
   std::function<void(uint64_t id)> on_host_function;
   std::function<void(uint64_t id, uint64_t round)> on_graph_function;
@@ -184,6 +197,7 @@ class Link {
   bool handle_shared_data(wire::Decoder d);
   bool handle_graph_output(wire::Decoder d);
   bool handle_pause(wire::Decoder d);
+  bool handle_partition_size(wire::Decoder d);
   void handle_completion(wire::Decoder d);
   bool deliver_graph_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
   bool deliver_transfer(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
@@ -236,6 +250,7 @@ class Link {
   Endpoint endpoint_;
   transport::Secret session_key_{};
   ReplyOrder order_;
+  std::array<Partition, wire::kMaxDevices> partitions_;  // by device of the node
   uint8_t session_id_[16] = {};
   std::mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;
   transport::Tls bulk_;

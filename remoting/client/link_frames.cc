@@ -72,6 +72,7 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
     case wire::Frame::kernel_output: print_kernel_output(d); return true;
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
     case wire::Frame::pause: return handle_pause(d);
+    case wire::Frame::partition_size: return handle_partition_size(d);
     case wire::Frame::session_error: {
       auto error = (CUresult)d.get<uint32_t>();
       fail(error, "the session was ended: " + remaining_text(d));
@@ -89,6 +90,16 @@ bool Link::handle_pause(wire::Decoder d) {
   if (d.ok() && !paused) paused_.erase(stream);
   any_paused_ = !paused_.empty();
   return d.ok();
+}
+
+bool Link::handle_partition_size(wire::Decoder d) {
+  uint32_t device = d.get<uint32_t>();
+  bool is_exceeded = d.get<uint32_t>() != 0;
+  uint64_t bytes = d.get<uint64_t>();
+  if (!d.ok() || device >= partitions_.size()) return false;
+  partitions_[device].bytes = bytes;
+  partitions_[device].is_exceeded = is_exceeded;
+  return true;
 }
 
 bool Link::handle_graph_output(wire::Decoder d) {

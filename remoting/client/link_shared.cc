@@ -46,9 +46,10 @@ void Link::run_shared() {
   int idle = 0;
   while (!error()) {
     bool moved = false;
-    if (receive_mutex_.try_lock()) {
+    if (shared_->has_frames()) {
+      // A waiting thread may hold the lock without running: do not spin while there are frames.
+      std::lock_guard lock(receive_mutex_);
       moved = receive_shared();
-      receive_mutex_.unlock();
     }
     if (moved) {
       idle = 0;

@@ -322,16 +322,14 @@ CUresult map_pinned(Context* c, uint64_t address) {
   return r.kind == Region::pinned ? map_host_memory(r, c, device) : CUDA_SUCCESS;
 }
 
-CUresult map_pinned_parameters(Context* c, const Function* f, const KernelParams& params) {
-  CUresult result = CUDA_SUCCESS;
-  put_params(f, params, [&](const void* p, uint32_t n) {
-    uint64_t value;
-    for (uint32_t at = 0; at + sizeof value <= n; at += sizeof value) {
-      std::memcpy(&value, (const char*)p + at, sizeof value);
-      if (may_be_pinned(value) && !result) result = map_pinned(c, value);
-    }
-  });
-  return result;
+CUresult map_all_pinned(Context* c, const uint8_t* parameters, uint32_t bytes) {
+  uint64_t value;
+  for (uint32_t at = 0; at + sizeof value <= bytes; at += sizeof value) {
+    std::memcpy(&value, parameters + at, sizeof value);
+    if (may_be_pinned(value))
+      if (CUresult r = map_pinned(c, value)) return r;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace busbar::client

@@ -15,9 +15,11 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstring>
+
 #include "client/address_map.h"
+#include "client/function.h"
 #include "client/host_mirror_count.h"
-#include "client/kernel_params.h"
 #include "client/pinned_memory.h"
 #include "client/rows.h"
 
@@ -36,9 +38,27 @@ void unmap_context(Context* c);
 
 // Creates device copies of pinned memory at the same address, if an address lies in it.
 CUresult map_pinned(Context* c, uint64_t address);
-// The same for the addresses among the parameters of a kernel. Without pinned memory among them it
-// takes no lock.
-CUresult map_pinned_parameters(Context* c, const Function* f, const KernelParams& params);
+// The same for the addresses in a block of parameters of a kernel, at multiples of eight bytes.
+CUresult map_all_pinned(Context* c, const uint8_t* parameters, uint32_t bytes);
+// The same, on the launch path: without an address of pinned memory it takes no lock.
+inline CUresult map_pinned_words(Context* c, const uint8_t* parameters, uint32_t bytes) {
+  bool found = false;
+  uint64_t value;
+  for (uint32_t at = 0; at + sizeof value <= bytes; at += sizeof value) {
+    std::memcpy(&value, parameters + at, sizeof value);
+    found |= may_be_pinned(value);
+  }
+  return found ? map_all_pinned(c, parameters, bytes) : CUDA_SUCCESS;
+}
+// The same, also for parameters that begin at no multiple of eight bytes.
+inline CUresult map_pinned_parameters(Context* c, const Function* f, const uint8_t* parameters,
+                                      uint32_t bytes) {
+  if (CUresult r = map_pinned_words(c, parameters, bytes)) return r;
+  if (!f->has_unaligned) return CUDA_SUCCESS;
+  for (const Parameter& p : f->layout)
+    if (CUresult r = map_pinned_words(c, parameters + p.offset, p.bytes)) return r;
+  return CUDA_SUCCESS;
+}
 
 // Sends the changes of the program to the node. Call it before work is submitted to a stream.
 CUresult flush_mapped(Stream& s);

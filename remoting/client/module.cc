@@ -72,6 +72,7 @@ Function* read_function(Module* m, const std::string& name, uint32_t id, wire::D
     Parameter p{d.get<uint32_t>(), d.get<uint32_t>()};
     f->parameter_bytes = std::max(f->parameter_bytes, p.offset + p.bytes);
     f->layout.push_back(p);
+    f->has_unaligned |= p.bytes >= 8 && p.offset % 8;
   }
   if (!d.ok() || f->parameter_bytes > kMaxParameterBytes) return nullptr;
   f->handle = session()->functions.add(f.get());

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "checked_size.h"
-#include "wire/format.h"
 
 namespace busbar::client {
 
@@ -14,7 +13,7 @@ constexpr int kAttempts = 64;
 
 struct Cursor {
   std::mutex mutex;
-  uint64_t next = kFirstPinnedAddress;
+  uint64_t next = wire::kFirstPinnedAddress;
 };
 Cursor& cursor() {
   static auto* c = new Cursor;
@@ -34,8 +33,9 @@ void* allocate_pinned(uint64_t bytes) {
   if (!rounded.valid()) return nullptr;
   std::lock_guard lock(cursor().mutex);
   uint64_t& next = cursor().next;
-  for (int i = 0; i < kAttempts && rounded.within(kLastPinnedAddress - kFirstPinnedAddress); ++i) {
-    if (!(rounded + next).within(kLastPinnedAddress)) next = kFirstPinnedAddress;
+  for (int i = 0;
+       i < kAttempts && rounded.within(wire::kLastPinnedAddress - wire::kFirstPinnedAddress); ++i) {
+    if (!(rounded + next).within(wire::kLastPinnedAddress)) next = wire::kFirstPinnedAddress;
     uint64_t at = next;
     next += rounded.value();
     void* p = map(at, bytes, MAP_FIXED_NOREPLACE);

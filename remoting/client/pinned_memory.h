@@ -5,18 +5,13 @@
 #pragma once
 #include <cstdint>
 
-namespace busbar::client {
+#include "wire/format.h"
 
-// Addresses above those of address_reservation.cc.
-#ifdef BUSBAR_SMALL_WINDOW
-constexpr uint64_t kFirstPinnedAddress = 0x6000000000ull, kLastPinnedAddress = 0x7000000000ull;
-#else
-constexpr uint64_t kFirstPinnedAddress = 0x2d0000000000ull, kLastPinnedAddress = 0x2f0000000000ull;
-#endif
+namespace busbar::client {
 
 // Return whether an address may lie in pinned memory that a node can place at the same address.
 inline bool may_be_pinned(uint64_t address) {
-  return address - kFirstPinnedAddress < kLastPinnedAddress - kFirstPinnedAddress;
+  return address - wire::kFirstPinnedAddress < wire::kLastPinnedAddress - wire::kFirstPinnedAddress;
 }
 
 // Allocates host memory, outside of these addresses if they are used up. Returns null on failure.

@@ -273,8 +273,6 @@ static CUresult use_device_copy(Call& call, CopySides& c, bool& elsewhere) {
 }
 
 CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
-  if (synchronous)
-    if (CUresult r = unsafe_in_capture()) return r;
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!p.WidthInBytes || !p.Height || !p.Depth) return CUDA_SUCCESS;

@@ -11,7 +11,8 @@ namespace busbar::client {
 struct UserObject {
   void* data;
   CUhostFn destroy;
-  uint64_t references;
+  uint64_t own;       // references of the program
+  uint64_t held = 0;  // references of graphs, which the program cannot release itself
 };
 
 namespace {
@@ -31,10 +32,19 @@ UserObject* find(CUuserObject h) {
   return registry().live.count(o) ? o : nullptr;
 }
 
-// Drops references. Releases the lock while the destructor runs.
-void release(std::unique_lock<std::mutex>& lock, UserObject* o, uint64_t count) {
-  o->references -= std::min(count, o->references);
-  if (o->references) return;
+// Return the number of an object, which is added with 0 references if there is none.
+uint64_t& count_of(UserObjects& counts, UserObject* o) {
+  for (auto& [known, count] : counts)
+    if (known == o) return count;
+  return counts.emplace_back(o, 0).second;
+}
+
+// Drops references of a kind, at most those that there are. Releases the lock while the destructor
+// runs.
+void drop(std::unique_lock<std::mutex>& lock, UserObject* o, uint64_t UserObject::* kind,
+          uint64_t count) {
+  o->*kind -= std::min(count, o->*kind);
+  if (o->own || o->held) return;
   registry().live.erase(o);
   lock.unlock();
   o->destroy(o->data);
@@ -54,7 +64,7 @@ CUresult retain_user_object(CUuserObject h, unsigned count) {
   std::lock_guard lock(registry().mutex);
   UserObject* o = find(h);
   if (!o) return CUDA_ERROR_INVALID_VALUE;
-  o->references += count;
+  o->own += count;
   return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -62,7 +72,7 @@ CUresult release_user_object(CUuserObject h, unsigned count) {
   std::unique_lock lock(registry().mutex);
   UserObject* o = find(h);
   if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
-  release(lock, o, count);
+  drop(lock, o, &UserObject::own, count);
   return CUDA_SUCCESS;
 }
 
@@ -70,33 +80,35 @@ CUresult retain_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count, 
   std::lock_guard lock(registry().mutex);
   UserObject* o = find(h);
   if (!o || !count || count > INT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (!move) o->references += count;
-  auto& held = registry().held[g];
-  held.insert(held.end(), count, o);
+  o->held += count;
+  if (move) o->own -= std::min<uint64_t>(count, o->own);
+  count_of(registry().held[g], o) += count;
   return CUDA_SUCCESS;
 }
 
 CUresult release_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count) {
   std::unique_lock lock(registry().mutex);
   UserObject* o = find(h);
-  if (!o) return CUDA_ERROR_INVALID_VALUE;
-  auto& held = registry().held[g];
-  unsigned released = 0;
-  for (auto it = held.begin();
-       released < count && (it = std::find(held.begin(), held.end(), o)) != held.end(); ++released)
-    it = held.erase(it);
-  if (released) release(lock, o, released);
-  return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
+  auto& objects = registry().held[g];
+  uint64_t& held = count_of(objects, o);
+  bool valid = held >= count;
+  if (valid) held -= count;
+  std::erase_if(objects, [](auto& entry) { return !entry.second; });
+  if (!valid) return CUDA_ERROR_INVALID_VALUE;
+  drop(lock, o, &UserObject::held, count);
+  return CUDA_SUCCESS;
 }
 
 void share_user_objects(const void* from, const void* to) {
   std::lock_guard lock(registry().mutex);
   auto it = registry().held.find(from);
   if (it == registry().held.end()) return;
-  for (auto* o : it->second) ++o->references;
   auto objects = it->second;
-  auto& held = registry().held[to];
-  held.insert(held.end(), objects.begin(), objects.end());
+  for (auto& [o, count] : objects) {
+    o->held += count;
+    count_of(registry().held[to], o) += count;
+  }
 }
 
 bool has_user_objects(const void* holder) {
@@ -118,7 +130,7 @@ void restore_user_objects(const void* holder, UserObjects objects) {
 
 void release_user_objects(const UserObjects& objects) {
   std::unique_lock lock(registry().mutex);
-  for (auto* o : objects) release(lock, o, 1);
+  for (auto& [o, count] : objects) drop(lock, o, &UserObject::held, count);
 }
 
 }  // namespace busbar::client

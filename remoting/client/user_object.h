@@ -6,12 +6,15 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace busbar::client {
 
 struct UserObject;
-using UserObjects = std::vector<UserObject*>;  // one entry for each reference
+// Numbers of references, in the order in which the objects were added.
+using UserObjects = std::vector<std::pair<UserObject*, uint64_t>>;
 
 CUuserObject create_user_object(void* data, CUhostFn destroy, unsigned references);
 // These return CUDA_ERROR_INVALID_VALUE for a handle that is not live and for a count of 0.

@@ -81,7 +81,7 @@ def decode(i: int, role: Role, prototype: Prototype, belongs: str) -> Lines:
             f"  call.add_object(ObjectKind::{role.word}, (uint64_t)*a{i}, {belongs});\n",
         ]
     if role.word == "out":
-        return [f"  {{ auto v = reply.get<{pointee(p)}>(); if (a{i}) *a{i} = v; }}\n"]
+        return [f"  {{ auto v = wire::take<{pointee(p)}>(reply); if (a{i}) *a{i} = v; }}\n"]
     if role.word == "count":
         return [
             f"  uint64_t room = *a{i};\n",
@@ -163,7 +163,7 @@ def encode_request(
     large = any(r.count or r.word == "in" for r in roles)
     size = "kLargeRecordBytes" if large else "512"
     arguments = f"(uint16_t){call.number:#06x}, call.context_id(), call.stream_id()"
-    lines = [f"  wire::Encoder<{size}> e({arguments});\n"]
+    lines = [*check_room(roles, counts), f"  wire::Encoder<{size}> e({arguments});\n"]
     if call.kind == "reply":
         lines.append("  e.put(call.reply_id());\n")
     for i in wire_order(roles):
@@ -174,6 +174,16 @@ def encode_request(
                 f"  auto removed = call.remove_object(ObjectKind::{r.word}, (uint64_t)a{i});\n"
             )
     return lines
+
+
+def check_room(roles: list[Role], counts: dict[str, str]) -> Lines:
+    """Refuse arrays that do not fit in one record."""
+    arrays = [i for i, r in enumerate(roles) if r.count and not r.is_list and r.word != "out"]
+    if not arrays:
+        return []
+    sizes = [f"CheckedSize(a{i} ? {counts[roles[i].count]} : 0) * sizeof *a{i}" for i in arrays]
+    total = " + ".join(sizes)
+    return [f"  if (!({total}).within(kLargeRecordBytes - 256)) return CUDA_ERROR_INVALID_VALUE;\n"]
 
 
 def alias_stub(call: spec.Call, prototype: Prototype, target: Prototype) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from remoting.codegen import client_calls, coverage_page, headers, server_calls, spec
+from remoting.codegen import client_calls, coverage_page, enumerations, headers, server_calls, spec
 from remoting.codegen.libraries import BANNER, write
 
 # Programs still use deprecated calls.
@@ -17,9 +17,11 @@ ALLOW_DEPRECATED = (
 CLIENT_HEAD = """\
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include "checked_size.h"
 #include "client/call.h"
 #include "client/mapped.h"
 #include "client/peer_copy.h"
+#include "wire/enumeration.h"
 using namespace busbar;
 using namespace busbar::client;
 """
@@ -98,6 +100,8 @@ def main() -> None:
     write(arguments.output / "client_calls.cc", client_source(calls, prototypes))
     write(arguments.output / "cuda_aliases.cc", alias_source(calls, prototypes))
     write(arguments.output / "server_calls.inc", server_source(generated, prototypes))
+    known = enumerations.of_header(arguments.include / "cuda.h")
+    write(arguments.output / "enumerations.inc", BANNER + enumerations.source(known))
     declared = "".join(f"{client_calls.signature(c, prototypes[c.name])};\n" for c in wrapped)
     write(arguments.output / "wrapped_calls.inc", BANNER + declared)
     names = "".join(f"CU({c.name})\n" for c in generated)

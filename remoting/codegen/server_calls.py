@@ -38,7 +38,7 @@ def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tup
         return take_array(i, role, element(prototype, i), index[role.count])
     if role.word == "in":
         return take_struct(i, role, element(prototype, i))
-    return [f"  auto a{i} = in.get<{kind}>();\n"], f"a{i}"
+    return [f"  auto a{i} = wire::take<{kind}>(in);\n"], f"a{i}"
 
 
 def take_array(i: int, role: Role, kind: str, count: int) -> tuple[Lines, str]:

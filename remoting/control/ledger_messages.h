@@ -22,6 +22,11 @@ enum class LedgerOp : uint32_t {
   release = 2,
   refused_call = 3,
   open_context = 4,  // the launcher knows the bytes; granted once, until the session ends
+  // Suspension of the session, ADR 84.
+  suspended = 5,  // its memory is saved and released; not granted: no launcher has asked for that
+  resume = 6,     // as reserve, but not answered before the memory is free
+  resumed = 7,    // its memory is as it was
+  kept = 8,       // the suspension was abandoned; `name` has the reason
 };
 
 struct LedgerRequest {

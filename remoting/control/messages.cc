@@ -133,10 +133,10 @@ int bind_at(const char* path, int type) {
   sockaddr_un a;
   int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   unlink(path);
-  mode_t before = umask(0177);
-  bool ok = fd >= 0 && address_of(path, a) && bind(fd, (sockaddr*)&a, sizeof a) == 0;
-  umask(before);
-  if (ok) return fd;
+  // The file gets the mode of the socket. A umask would be that of all threads.
+  if (fd >= 0 && fchmod(fd, 0600) == 0 && address_of(path, a) &&
+      bind(fd, (sockaddr*)&a, sizeof a) == 0)
+    return fd;
   if (fd >= 0) ::close(fd);
   return -1;
 }

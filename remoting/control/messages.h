@@ -30,9 +30,15 @@ enum class Kind : uint32_t {
   grants = 1,        // Grants, then Allocation[]; replied to with ok or refused
   sessions = 2,      // empty; replied to with session_list
   kill_session = 3,  // KillSession; replied to with ok, or refused if there is no such session
+  over = 4,          // empty; replied to with over_list
+  suspend = 5,       // SuspendSession; replied to with ok, or refused with a reason (EndReason)
+  resume = 6,        // the id of a session; replied to as suspend
+  suspensions = 7,   // empty; replied to with suspension_list
   ok = 100,
   session_list = 101,  // SessionList, then SessionRecord[]
   refused = 102,
+  over_list = 103,        // OverList, then Holding[]
+  suspension_list = 104,  // SuspensionList, then SuspensionRecord[]
   // ---- launcher and session server ----
   start = 200,        // SessionStart, with the client's socket
   attach = 201,       // empty, with the socket of a bulk connection
@@ -44,6 +50,9 @@ enum class Kind : uint32_t {
   meeting = 207,      // empty, with a connection to the client's socket for shared memory
   turns = 208,        // empty, with the session's connection to the arbiter (turn_messages.h); on
                       // that connection the first message, with the descriptor of the page
+  resized = 209,      // empty: the limits of the session's ledger have changed
+  suspend_memory = 210,  // SuspendRequest
+  resume_memory = 211,   // empty
 };
 
 struct Partition {
@@ -93,6 +102,7 @@ enum class Enforcement : uint32_t {
   alone = 1,       // no other allocation uses its GPUs
   turns = 2,       // it works in turns
   sliced = 3,      // a turn did not end in time: the GPU's time slices share what is left
+  coarse = 4,      // it works in turns, whose work takes long to end: see longest_drain_ms
 };
 
 enum class SessionState : uint32_t { opening = 1, running = 2, closed = 4 };
@@ -102,6 +112,8 @@ struct SessionRecord {
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
   uint32_t client_pid, isolation;      // bits of Isolation
   uint32_t compute_mode, enforcement;  // ComputeMode, Enforcement
+  uint32_t longest_drain_ms,
+      reserved;  // of a minute: the time that work needed to end after a turn
   char program[56], reason[104], client_address[64];
   char refused_calls[256];                      // names, separated by spaces
   uint64_t partition_bytes[wire::kMaxDevices];  // in the order of the grant
@@ -116,6 +128,40 @@ struct SessionList {
 struct KillSession {
   uint8_t id[16];
   char reason[104];
+};
+
+// An allocation that holds more memory than its partitions have.
+struct Holding {
+  uint8_t allocation[16];
+  // Charges and contexts of all sessions, in the order of the grant.
+  uint64_t held_bytes[wire::kMaxDevices];
+};
+struct OverList {
+  uint64_t generation;  // of grants that are in force; the holdings were read later
+  uint32_t count, reserved;
+};
+
+// ---- suspension, ADR 84 ----
+enum class Suspension : uint32_t {
+  none = 0,
+  suspending = 1,  // the session was told to
+  suspended = 2,   // its device memory is in host memory
+  waiting = 3,     // it has work again, and waits for free device memory
+  restoring = 4,   // the memory is charged again
+};
+struct SuspendSession {
+  uint8_t id[16];
+  uint32_t wait_ms, reserved;  // for the end of the work that the session has
+};
+struct SuspensionRecord {
+  uint8_t id[16];       // of the session
+  uint64_t host_bytes;  // of the node's budget
+  uint32_t state, reserved;
+  char reason[64];  // why the newest suspension was abandoned
+};
+struct SuspensionList {
+  uint64_t budget_bytes, used_bytes;
+  uint32_t count, reserved;
 };
 
 // ---- launcher and session server ----
@@ -143,9 +189,15 @@ struct SessionStatus {
 struct EndReason {
   char text[104];
 };
+struct SuspendRequest {
+  uint32_t wait_ms, reserved;
+  uint64_t host_bytes;  // that it may save: what it was charged when it was told
+};
 
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 704 && sizeof(Grants) == 328 &&
-              sizeof(SessionRecord) == 704 && sizeof(KillSession) == 120 &&
+              sizeof(SessionRecord) == 712 && sizeof(KillSession) == 120 &&
+              sizeof(Holding) == 144 && sizeof(OverList) == 16 && sizeof(SuspensionRecord) == 96 &&
+              sizeof(SuspensionList) == 24 && sizeof(SuspendSession) == 24 &&
               sizeof(SessionStatus) == 24);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system

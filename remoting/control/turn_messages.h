@@ -18,6 +18,8 @@ enum class TurnState : uint32_t {
   closed = 0,  // no work may be submitted
   turn = 1,    // work may be submitted, with a bounded amount of it unfinished
   open = 2,    // no other allocation uses the GPU: no bound
+  single =
+      3,  // the turn is over, but one record may be submitted: work on other GPUs may wait for it
 };
 constexpr uint32_t kTurnStateBits = 2;
 

@@ -3,6 +3,8 @@
 // The input is a word whose bits decide which driver calls fail, and a list of steps: the header
 // below and the bytes that it announces. Or raw bytes for the record reader, if they begin with
 // 0xff. tests/suites/fuzz_record_seeds.py writes this format.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +28,8 @@ const uint16_t kOpcodes[] = {
 enum Kind : uint8_t { kRow, kCudaCall, kBulkBytes, kDriver };
 
 struct StepHeader {
-  // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer; kDriver: no event completes
+  // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer; kDriver: bit 0: no event
+  // completes; bit 1: helper threads run what was posted
   uint8_t which;
   uint8_t place;  // bits 0-1: context; 2-3: stream; 4-5: kind
   uint16_t bytes;
@@ -55,7 +58,13 @@ bool arrive(fuzz::Bulk& bulk, PinnedPool& pool, const StepHeader& step, const ui
   return bulk.add(step.which, offset, std::move(chunk));
 }
 
-void run_steps(Executor& executor, fuzz::Bulk& bulk, PinnedPool& pool, const uint8_t* p, size_t n) {
+// Some of that work waits for bytes that never come.
+void wait_for_posted(const Session& session) {
+  for (int i = 0; i < 1000 && session.posted_bytes; ++i) usleep(100);
+}
+
+void run_steps(Executor& executor, const Session& session, fuzz::Bulk& bulk, PinnedPool& pool,
+               const uint8_t* p, size_t n) {
   StepHeader step;
   while (n >= sizeof step) {
     std::memcpy(&step, p, sizeof step);
@@ -65,6 +74,7 @@ void run_steps(Executor& executor, fuzz::Bulk& bulk, PinnedPool& pool, const uin
     bool ok;
     if (step.kind() == kDriver) {
       fuzz::g_events_pending = step.which & 1;
+      if (step.which & 2) wait_for_posted(session);
       ok = true;
     } else if (step.kind() == kBulkBytes) {
       ok = arrive(bulk, pool, step, p);
@@ -101,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
     if (data[4] == 0xff)
       executor.process(data + 5, n - 5, used);
     else
-      run_steps(executor, bulk, world->pinned, data + 4, n - 4);
+      run_steps(executor, session, bulk, world->pinned, data + 4, n - 4);
     fuzz::g_events_pending = false;
   }
   world->release_charges(session);

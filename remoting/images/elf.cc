@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -74,13 +75,29 @@ bool valid_symbols(std::string_view file, const Sections& all, const Elf64_Shdr&
   });
 }
 
+uint64_t symbols_in(const Elf64_Shdr& s) {
+  return s.sh_type == SHT_SYMTAB ? s.sh_size / sizeof(Elf64_Sym) : 0;
+}
+
+// Symbols to which relocations of a section can refer. In code of cuBLAS the relocations of
+// .debug_frame name a section that is no symbol table; a section that is not loaded may do so, and
+// then its symbols must be in each table.
+uint64_t symbols_of(const Sections& all, const Elf64_Shdr& relocations) {
+  const Elf64_Shdr& table = all[relocations.sh_link];
+  if (table.sh_type == SHT_SYMTAB || (all[relocations.sh_info].sh_flags & SHF_ALLOC))
+    return symbols_in(table);
+  uint64_t fewest = UINT64_MAX;
+  for (auto& s : all)
+    if (s.sh_type == SHT_SYMTAB) fewest = std::min(fewest, symbols_in(s));
+  return fewest == UINT64_MAX ? 0 : fewest;
+}
+
 template <typename T>
 bool valid_relocations(std::string_view file, const Sections& all, const Elf64_Shdr& s) {
   std::vector<T> list;
   if (s.sh_link >= all.size() || s.sh_info >= all.size() || !elements_of(file, s, list))
     return false;
-  const Elf64_Shdr& symbols = all[s.sh_link];
-  uint64_t count = symbols.sh_type == SHT_SYMTAB ? symbols.sh_size / sizeof(Elf64_Sym) : 0;
+  uint64_t count = symbols_of(all, s);
   return std::all_of(list.begin(), list.end(), [&](auto& r) {
     return !ELF64_R_SYM(r.r_info) || ELF64_R_SYM(r.r_info) < count;
   });
@@ -168,9 +185,13 @@ uint64_t elf_extent(const void* file) {
   auto end_of = [](uint64_t at, uint64_t count, uint64_t bytes) {
     return (CheckedSize(count) * bytes + at).value();
   };
+  uint64_t count = h.e_shnum;
+  if (!count && h.e_shoff)  // the first section holds a number that does not fit in the header
+    std::memcpy(&count, (const char*)file + h.e_shoff + offsetof(Elf64_Shdr, sh_size),
+                sizeof count);
   uint64_t end = std::max({(uint64_t)sizeof h, end_of(h.e_phoff, h.e_phnum, h.e_phentsize),
-                           end_of(h.e_shoff, h.e_shnum, h.e_shentsize)});
-  for (uint32_t i = 0; i < h.e_shnum; ++i) {
+                           end_of(h.e_shoff, count, h.e_shentsize)});
+  for (uint64_t i = 0; i < count; ++i) {
     Elf64_Shdr s;
     std::memcpy(&s, (const char*)file + end_of(h.e_shoff, i, h.e_shentsize), sizeof s);
     if (has_bytes(s)) end = std::max(end, end_of(s.sh_offset, 1, s.sh_size));

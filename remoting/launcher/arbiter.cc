@@ -33,23 +33,49 @@ bool Arbiter::needs(const Accounts::value_type& entry) const {
   return entry.second.wants || entry.first == holder_;
 }
 
+bool Arbiter::is_chosen_here(const Accounts::value_type& entry) const {
+  return needs(entry) && (!entry.second.joint || entry.first == holder_);
+}
+
+// Returns the account that is present if there is only one, or end().
+Arbiter::Accounts::const_iterator Arbiter::only_present() const {
+  auto is_present = [](auto& entry) {
+    return entry.second.present;
+  };
+  auto first = std::ranges::find_if(accounts_, is_present);
+  bool has_other = first != accounts_.end() &&
+                   std::find_if(std::next(first), accounts_.end(), is_present) != accounts_.end();
+  return has_other ? accounts_.end() : first;
+}
+
 bool Arbiter::is_open() const {
-  return accounts_.size() == 1 && !is_capped(accounts_.begin()->second);
+  auto only = only_present();
+  return only != accounts_.end() && !is_capped(only->second);
 }
 
 // Credit by the clock. An account without work keeps that of one turn, others that of a round.
+// Fractions of a microsecond wait for the next call: sessions choose how often this is called.
 void Arbiter::accrue(Microseconds now) {
   for (auto& entry : accounts_) {
     Account& a = entry.second;
     Microseconds most = needs(entry) ? quantum(a) + kTurn : threshold(a);
-    // Fractions of a microsecond wait for the next call.
     // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-    Microseconds credit = (now - a.reserved_at) * a.share.percent / 100;
-    if (credit <= 0) continue;
-    // NOLINTNEXTLINE(custom-unchecked-product): credit of at most that time
-    a.reserved_at += credit * 100 / a.share.percent;
-    a.reserve = std::min(a.reserve + credit, std::max(most, a.reserve));
+    a.fraction += std::max<Microseconds>(now - a.reserved_at, 0) * a.share.percent;
+    a.reserved_at = now;
+    a.reserve = std::min(a.reserve + a.fraction / 100, std::max(most, a.reserve));
+    a.fraction %= 100;
   }
+}
+
+// A guaranteed account that is served first owes the others no more than one round for what its
+// credit by the clock covers. The rest is a debt like that of any account.
+void Arbiter::charge(Account& a, Microseconds used) {
+  bool is_served_first = a.share.mode == ComputeMode::guaranteed;
+  Microseconds covered = is_served_first ? std::clamp<Microseconds>(a.reserve, 0, used) : 0;
+  if (!is_capped(a))
+    a.balance = std::max(a.balance - covered, std::min(a.balance, -kRound)) - (used - covered);
+  if (has_reserve(a)) a.reserve -= used;
+  a.charged += used;
 }
 
 void Arbiter::charge(Microseconds now) {
@@ -58,14 +84,19 @@ void Arbiter::charge(Microseconds now) {
   Account& a = it->second;
   Microseconds used = now - charged_until_;
   charged_until_ = now;
-  a.charged += used;
-  a.reserve -= used;
-  // A guaranteed account that is served first owes the others no more than one round.
-  a.balance -= used;
-  if (a.share.mode == ComputeMode::guaranteed) a.balance = std::max(a.balance, -kRound);
+  charge(a, used);
   if (carry_ == Carry::yes) return;
   a.balance = std::max<Microseconds>(a.balance, 0);
   a.reserve = std::max<Microseconds>(a.reserve, 0);
+}
+
+// The driver slices the time between a late turn and the turn of the holder, so both pay all of it.
+void Arbiter::charge_late(Microseconds now) {
+  for (auto& [id, a] : accounts_) {
+    if (a.late_until == kNever) continue;
+    charge(a, now - std::exchange(a.late_until, now));
+    if (id == holder_) a.late_until = kNever;  // it pays as the holder
+  }
 }
 
 void Arbiter::end_turn(Microseconds now) {
@@ -78,8 +109,11 @@ void Arbiter::grant(const Id& id, Microseconds now) {
   holder_ = last_ = id;
   turn_ = (turn_ + 1) % control::kTurnNumbers;
   charged_until_ = now;
-  ends_at_ = now + turn_length(accounts_.at(id));
+  charge_late(now);
+  const Account& a = accounts_.at(id);
+  ends_at_ = a.joint ? kNever : now + turn_length(a);
   revoked_at_ = kNever;
+  if (called_ == id) called_.clear();
 }
 
 // Returns the next account in turn that needs the GPU and is eligible, or end().
@@ -87,18 +121,26 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
   auto it = accounts_.upper_bound(last_);
   for (size_t i = 0; i < accounts_.size(); ++i, ++it) {
     if (it == accounts_.end()) it = accounts_.begin();
-    if (needs(*it) && (this->*eligible)(it->second)) return it;
+    if (is_chosen_here(*it) && (this->*eligible)(it->second)) return it;
   }
   return accounts_.end();
 }
 
-// Gives everybody the credit of as many rounds as the first of them needs for a turn. False if
-// no account takes part.
-bool Arbiter::begin_round() {
+// Returns kNever if no such account needs the GPU.
+Microseconds Arbiter::rounds_to_next_turn(bool chosen_here) const {
   Microseconds rounds = kNever;
   for (auto& entry : accounts_)
-    if (needs(entry) && !is_capped(entry.second))
+    if (needs(entry) && is_chosen_here(entry) == chosen_here && !is_capped(entry.second) &&
+        entry.second.balance <= 0)
       rounds = std::min(rounds, -entry.second.balance / quantum(entry.second) + 1);
+  return rounds;
+}
+
+// Gives everybody the credit of as many rounds as the first of them needs for a turn. False if
+// no account takes part. A joint account that waits for other GPUs keeps the others from nothing.
+bool Arbiter::begin_round() {
+  Microseconds rounds = rounds_to_next_turn(true);
+  if (rounds == kNever) rounds = rounds_to_next_turn(false);
   if (rounds == kNever) return false;
   for (auto& entry : accounts_) {
     Account& a = entry.second;
@@ -106,11 +148,13 @@ bool Arbiter::begin_round() {
     // NOLINTNEXTLINE(custom-unchecked-product): as many rounds as a debt of turns needs
     a.balance += rounds * quantum(a);
     if (!needs(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
+    if (a.joint) a.balance = std::min(a.balance, quantum(a));
   }
   return true;
 }
 
 Arbiter::Accounts::iterator Arbiter::pick() {
+  if (!called_.empty()) return accounts_.find(called_);
   if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
   if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
   return begin_round() ? after_last(&Arbiter::may_use_balance) : accounts_.end();
@@ -121,8 +165,11 @@ void Arbiter::end_expired(Microseconds now) {
   if (is_revoked()) {
     if (now < revoked_at_ + kDrain) return;
     overdue_ = holder_;
-    accounts_.at(holder_).wants = true;
-    return end_turn(now);
+    Account& a = accounts_.at(holder_);
+    a.wants = true;
+    end_turn(now);
+    a.late_until = now;
+    return;
   }
   if (now < ends_at_) return;
   charge(now);
@@ -138,6 +185,7 @@ void Arbiter::end_expired(Microseconds now) {
 void Arbiter::advance(Microseconds now) {
   if (is_open()) return;
   accrue(now);
+  charge_late(now);
   if (!holder_.empty()) end_expired(now);
   if (!holder_.empty()) return;
   if (auto next = pick(); next != accounts_.end()) {
@@ -161,24 +209,83 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
 
 // Two accounts need turns: the work of the first one counts as the first turn.
 void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
+  forget_settled(now);
   bool was_open = is_open();
-  Id first = was_open ? accounts_.begin()->first : Id();
+  Id first = was_open ? only_present()->first : Id();
   auto [it, added] = accounts_.try_emplace(id);
-  it->second.share = share;
-  it->second.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
-  if (added) it->second.reserved_at = now;
+  Account& a = it->second;
+  if (!a.present) a.balance = debt(a, now);
+  a.present = true;
+  a.share = share;
+  a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
+  if (added) a.reserved_at = now;
   if (was_open == is_open()) return advance(now);
   end_turn(now);
   if (!was_open) return;
-  for (auto& entry : accounts_) entry.second.reserved_at = now;
+  for (auto& entry : accounts_)
+    if (entry.second.present) entry.second.reserved_at = now;
   grant(first, now);
 }
 
 void Arbiter::remove(const Id& id, Microseconds now) {
+  auto it = accounts_.find(id);
+  if (it == accounts_.end()) return;
+  Account& a = it->second;
   if (holder_ == id) end_turn(now);
-  accounts_.erase(id);
-  if (is_open()) end_turn(now);
+  if (called_ == id) called_.clear();
+  late_drained(id, now);
+  a.present = a.wants = a.joint = false;
+  a.left_at = now;
+  a.left_with = a.balance = std::min<Microseconds>(a.balance, 0);
+  forget_settled(now);
+  if (is_open()) begin_open(now);
   advance(now);
+}
+
+// Who has the GPU for itself has no turns, so no late one either.
+void Arbiter::begin_open(Microseconds now) {
+  end_turn(now);
+  for (auto& [id, a] : accounts_) a.late_until = kNever;
+}
+
+// Returns what is left of the debt of an account that is not present: rounds pay it, and the clock
+// does while there are none.
+Microseconds Arbiter::debt(const Account& a, Microseconds now) {
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
+  Microseconds paid = (now - a.left_at) * a.share.percent / 100;
+  return std::min<Microseconds>(std::max(a.balance, a.left_with + paid), 0);
+}
+
+bool Arbiter::is_settled(const Account& a, Microseconds now) {
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
+  Microseconds reserve = a.reserve + (now - a.reserved_at) * a.share.percent / 100;
+  return !a.present && debt(a, now) == 0 && (reserve >= 0 || !has_reserve(a));
+}
+
+void Arbiter::forget_settled(Microseconds now) {
+  std::erase_if(accounts_, [now](auto& entry) { return is_settled(entry.second, now); });
+}
+
+void Arbiter::move_debt(const Id& from, const Id& to, Microseconds now) {
+  auto it = accounts_.find(from);
+  if (from == to || it == accounts_.end() || it->second.present) return;
+  Account left = it->second;
+  Microseconds owed = debt(left, now);
+  accounts_.erase(it);
+  auto [other, added] = accounts_.try_emplace(to, left);
+  Account& a = other->second;
+  if (added) {
+    a.balance = owed;
+  } else {
+    a.balance = (a.present ? a.balance : debt(a, now)) + owed;
+    a.reserve += std::min<Microseconds>(left.reserve, 0);
+  }
+  a.left_at = now;
+  a.left_with = a.balance;
+}
+
+bool Arbiter::is_settled(Microseconds now) const {
+  return std::ranges::all_of(accounts_, [now](auto& a) { return is_settled(a.second, now); });
 }
 
 void Arbiter::want(const Id& id, Microseconds now) {
@@ -201,6 +308,44 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
   }
   it->second.wants = wants;
   advance(now);
+}
+
+void Arbiter::late_drained(const Id& id, Microseconds now) {
+  auto it = accounts_.find(id);
+  if (it == accounts_.end() || it->second.late_until == kNever) return;
+  charge_late(now);
+  it->second.late_until = kNever;
+}
+
+void Arbiter::set_joint(const Id& id, bool joint) {
+  if (auto it = accounts_.find(id); it != accounts_.end()) it->second.joint = joint;
+  if (!joint && called_ == id) called_.clear();
+}
+
+bool Arbiter::is_due(const Id& id) const {
+  auto it = accounts_.find(id);
+  if (it == accounts_.end() || !it->second.wants || holder_ == id) return false;
+  return may_use_reserve(it->second) || may_use_balance(it->second);
+}
+
+bool Arbiter::is_turn_of_others(const Id& id) const {
+  return last_ == id && std::ranges::any_of(accounts_, [&](auto& entry) {
+           return entry.first != id && needs(entry);
+         });
+}
+
+void Arbiter::call(const Id& id, Microseconds now) {
+  called_ = id;
+  advance(now);
+}
+
+void Arbiter::begin(Microseconds now) {
+  if (!holder_.empty() && ends_at_ == kNever && !is_revoked())
+    ends_at_ = now + turn_length(accounts_.at(holder_));
+}
+
+void Arbiter::revoke(Microseconds now) {
+  if (!holder_.empty() && !is_revoked()) revoked_at_ = now;
 }
 
 Arbiter::Id Arbiter::take_overdue() {

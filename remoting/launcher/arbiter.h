@@ -6,6 +6,15 @@
 // account without work does not accumulate. Capped and guaranteed accounts also get credit by the
 // clock: a capped account runs on nothing else, a guaranteed one is served first while it has some.
 //
+// A turn that does not drain in time is late: others get turns beside it, and its account pays for
+// the time until its work has drained all the same.
+//
+// A joint account gets its turns here and on other GPUs together, so it is not chosen here: the
+// caller says when, see JointTurns.
+//
+// An account that leaves keeps its debt until it is paid, so that a tenant with a new session for
+// each kernel pays for the kernels of the earlier ones.
+//
 // Thread safety: none.
 #pragma once
 #include <algorithm>
@@ -36,17 +45,40 @@ class Arbiter {
 
   explicit Arbiter(Carry carry = Carry::yes) : carry_(carry) {}
 
-  // Adds an account, or changes its share from the next turn on.
+  // Adds an account, or changes its share from the next turn on. An account that comes back has
+  // what is left of its debt.
   void set_share(const Id& id, const Share& share, Microseconds now);
   void remove(const Id& id, Microseconds now);
+  // Adds what is left of the debt of an account that is not present to another account.
+  void move_debt(const Id& from, const Id& to, Microseconds now);
+  // True if no account is present and no debt is left.
+  bool is_settled(Microseconds now) const;
 
   // The account has work that waits for a turn.
   void want(const Id& id, Microseconds now);
   // All work of the holder has ended. `wants`: more waits for the next turn.
   void drained(const Id& id, bool wants, Microseconds now);
+  // The work of a late turn has ended; see take_overdue().
+  void late_drained(const Id& id, Microseconds now);
   // Ends turns and begins the next one, as far as it is time for that.
   void advance(Microseconds now);
   Microseconds next_deadline(Microseconds now) const;
+
+  // ---- joint accounts ----
+  void set_joint(const Id& id, bool joint);
+  // The account has work and credit.
+  bool is_due(const Id& id) const;
+  // Another account has work, and has had no turn since the last one of `id`.
+  bool is_turn_of_others(const Id& id) const;
+  // The next turn is for the account. It costs from its grant on, and ends after begin() only.
+  void call(const Id& id, Microseconds now);
+  bool is_called() const { return !called_.empty(); }
+  void begin(Microseconds now);
+  bool has_begun() const { return !holder_.empty() && ends_at_ != kNever; }
+  // The holder must drain before its time.
+  void revoke(Microseconds now);
+  // Gives the turn a new number, so that a session sees a change.
+  uint32_t renumber() { return turn_ = (turn_ + 1) % control::kTurnNumbers; }
 
   // True while one account has the GPU for itself and no cap: it needs no turns.
   bool is_open() const;
@@ -61,11 +93,16 @@ class Arbiter {
  private:
   struct Account {
     Share share;
+    bool present = true;  // it has sessions
     bool wants = false;
-    Microseconds balance = 0;  // of the rounds
-    Microseconds reserve = 0;  // by the clock, of capped and guaranteed accounts
+    bool joint = false;
+    Microseconds late_until = kNever;  // until when a late turn has been paid; kNever: no late turn
+    Microseconds balance = 0;          // of the rounds
+    Microseconds reserve = 0;          // by the clock, of capped and guaranteed accounts
     Microseconds reserved_at = 0;
+    Microseconds fraction = 0;  // of the reserve, in hundredths
     Microseconds charged = 0;
+    Microseconds left_at = 0, left_with = 0;  // time of the departure, balance at that time
   };
   using Accounts = std::map<Id, Account>;
   static bool is_capped(const Account& a);
@@ -75,9 +112,18 @@ class Arbiter {
   bool may_use_reserve(const Account& a) const;
   Microseconds turn_length(const Account& a) const;
   bool needs(const Accounts::value_type& entry) const;
+  bool is_chosen_here(const Accounts::value_type& entry) const;
+  Microseconds rounds_to_next_turn(bool chosen_here) const;
   void accrue(Microseconds now);
   void charge(Microseconds now);
+  void charge_late(Microseconds now);
+  static void charge(Account& a, Microseconds used);
+  static Microseconds debt(const Account& a, Microseconds now);
+  static bool is_settled(const Account& a, Microseconds now);
+  void forget_settled(Microseconds now);
+  Accounts::const_iterator only_present() const;
   void end_turn(Microseconds now);
+  void begin_open(Microseconds now);
   void grant(const Id& id, Microseconds now);
   Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
   bool may_use_balance(const Account& a) const;
@@ -88,6 +134,7 @@ class Arbiter {
   const Carry carry_;
   Accounts accounts_;
   Id holder_, last_, overdue_;  // last: whose turn was granted last
+  Id called_;                   // a joint account whose turn is next
   uint32_t turn_ = 0;
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
 };

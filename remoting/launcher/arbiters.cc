@@ -21,8 +21,16 @@ using control::TurnState;
 
 namespace {
 constexpr int kEvents = 64;
+constexpr int kNoticesAtOnce = 4;  // of one session: what it sends beyond that delays no other one
 constexpr Microseconds kSecond = 1'000'000;
-constexpr Microseconds kShownAsSliced = 60 * kSecond;
+constexpr Microseconds kShown = 60 * kSecond;  // how long what was noticed is shown
+// Longer ones may put the share of a session wrong by a point over 10 s; see ADR 83.
+constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
+
+// The name of an account that holds the debts of a tenant from allocations that have ended.
+std::string debts_of(const control::Allocation& a) {
+  return "tenant " + control::hex(a.tenant, sizeof a.tenant);
+}
 
 Microseconds monotonic_now() {
   timespec t;
@@ -56,13 +64,20 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
 
 void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
   std::lock_guard lock(mutex_);
-  std::erase_if(allocations_, [&](auto& entry) { return !is_granted(entry.first); });
+  Microseconds now = monotonic_now();
+  std::erase_if(allocations_, [&](auto& entry) {
+    auto& [id, allocation] = entry;
+    if (is_granted(id)) return false;
+    for (auto& [uuid, gpu] : gpus_) gpu.arbiter.move_debt(id, debts_of(allocation), now);
+    return true;
+  });
 }
 
 // Enters a session at the arbiters of its GPUs, or changes its shares there.
 void Arbiters::join(Member& member, const control::Allocation& a, Microseconds now) {
   bool is_new = !member.partitions;
   if (is_new) member.partitions = a.partitions;
+  member.tenant = debts_of(a);
   for (uint32_t p = 0; p < std::min(member.partitions, a.partitions); ++p) {
     Place& place = member.places[p];
     if (is_new) {
@@ -72,8 +87,10 @@ void Arbiters::join(Member& member, const control::Allocation& a, Microseconds n
     Gpu& gpu = gpus_[place.gpu];
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
+    gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
     settle(gpu, now);
   }
+  update_joint(member.account.allocation);
 }
 
 int Arbiters::connect(const Account& account) {
@@ -104,19 +121,32 @@ bool Arbiters::is_connected(const SessionId& session) {
   return sockets_.count(session);
 }
 
-Enforcement Arbiters::enforcement(const SessionId& session) {
+Arbiters::Limit Arbiters::limit(const SessionId& session) {
   std::lock_guard lock(mutex_);
   auto it = sockets_.find(session);
-  if (it == sockets_.end()) return Enforcement::unenforced;
+  if (it == sockets_.end()) return {};
   Member& member = *members_.at(it->second);
-  Microseconds now = monotonic_now();
-  Enforcement found = Enforcement::alone;
+  Microseconds now = monotonic_now(), longest = 0;
+  bool is_sliced = false, has_turns = false;
   for (uint32_t p = 0; p < member.partitions; ++p) {
     const Place& place = member.places[p];
-    if (place.sliced_at && now - place.sliced_at < kShownAsSliced) return Enforcement::sliced;
-    if (!gpus_.at(place.gpu).arbiter.is_open()) found = Enforcement::turns;
+    is_sliced |= place.sliced_at && now - place.sliced_at < kShown;
+    has_turns |= !gpus_.at(place.gpu).arbiter.is_open();
+    longest = std::max(longest, place.longest_drain.of(now));
   }
-  return found;
+  Enforcement turns = longest > kLongDrain ? Enforcement::coarse : Enforcement::turns;
+  Enforcement found = has_turns ? turns : Enforcement::alone;
+  return {is_sliced ? Enforcement::sliced : found, (uint32_t)(longest / 1000)};
+}
+
+Microseconds Arbiters::Drain::of(Microseconds now) const {
+  return now - at < kShown ? length : 0;
+}
+
+void Arbiters::Drain::note(Microseconds drain, Microseconds now) {
+  if (drain < of(now)) return;
+  length = drain;
+  at = now;
 }
 
 void Arbiters::forget(int fd) {
@@ -131,15 +161,23 @@ void Arbiters::forget(int fd) {
 
 // The last session of an account takes the account with it.
 void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
-  auto entry = gpus_.find(member.places[partition].gpu);
-  Gpu& gpu = entry->second;
+  Gpu& gpu = gpus_.at(member.places[partition].gpu);
   std::erase(gpu.places, std::pair(&member, partition));
   const std::string& id = member.account.allocation;
   bool is_last = std::ranges::none_of(
       gpu.places, [&](auto& place) { return place.first->account.allocation == id; });
   if (is_last) gpu.arbiter.remove(id, now);
+  update_late(gpu, id, now);
+  if (is_last && !allocations_.contains(id)) gpu.arbiter.move_debt(id, member.tenant, now);
   settle(gpu, now);
-  if (gpu.places.empty()) gpus_.erase(entry);
+  update_joint(id);
+}
+
+// Forgets the GPUs without sessions and debts.
+void Arbiters::forget_settled(Microseconds now) {
+  std::erase_if(gpus_, [now](auto& entry) {
+    return entry.second.places.empty() && entry.second.arbiter.is_settled(now);
+  });
 }
 
 bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) const {
@@ -150,20 +188,14 @@ bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) const {
   });
 }
 
-bool Arbiters::has_waiting(const Gpu& gpu, const std::string& allocation) const {
-  return std::ranges::any_of(gpu.places, [&](auto& entry) {
-    return entry.first->account.allocation == allocation &&
-           entry.first->places[entry.second].stage == Stage::wants;
-  });
-}
-
 // Work that may wait for later work of the same session must get a turn again.
 void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now) {
   for (auto& [member, partition] : gpu.places) {
     Place& place = member->places[partition];
     if (member->account.allocation != allocation || place.stage != Stage::draining) continue;
-    bool is_news = !place.sliced_at || now - place.sliced_at > kShownAsSliced;
+    bool is_news = !place.sliced_at || now - place.sliced_at > kShown;
     place.stage = Stage::wants;
+    place.is_single = false;
     place.is_overdue = true;
     place.sliced_at = now;
     if (is_news)
@@ -182,26 +214,31 @@ void Arbiters::show_word(Member& member, uint32_t partition, uint32_t turn, Turn
 }
 
 // Brings the place of a session into line with the arbiter.
-void Arbiters::show(const Gpu& gpu, Member& member, uint32_t partition) {
+void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, Microseconds now) {
   Place& place = member.places[partition];
   uint32_t word = member.values().word[partition].load(std::memory_order_relaxed);
   bool was_open = control::state_of_word(word) == TurnState::open;
-  auto* holder = gpu.arbiter.holder();
-  bool has_turn = holder && *holder == member.account.allocation && !gpu.arbiter.is_revoked();
+  bool has_turn = may_run(gpu, member);
   if (gpu.arbiter.is_open()) {
     place.stage = Stage::idle;
     place.is_overdue = false;
+    place.drains_since = 0;
     return show_word(member, partition, place.turn, TurnState::open);
   }
   if (has_turn && (was_open || place.stage == Stage::wants)) {
     place.stage = Stage::holds;
-    place.turn = gpu.arbiter.turn();
+    // A session takes no notice of a number that it has reported as drained.
+    place.turn = place.turn == gpu.arbiter.turn() ? gpu.arbiter.renumber() : gpu.arbiter.turn();
     place.is_overdue = false;
     return show_word(member, partition, place.turn, TurnState::turn);
   }
   if (has_turn && place.stage == Stage::holds) return;
-  if (place.stage == Stage::holds) place.stage = Stage::draining;
-  show_word(member, partition, place.turn, TurnState::closed);
+  if (place.stage == Stage::holds) {
+    place.stage = Stage::draining;
+    if (!place.drains_since) place.drains_since = now;
+  }
+  bool single = place.stage == Stage::draining && place.is_single;
+  show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);
 }
 
 // Repeats until the arbiter and all places agree: an unused turn ends at once.
@@ -209,9 +246,9 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
   for (;;) {
     if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty())
       mark_overdue(gpu, overdue, now);
-    for (auto& [member, partition] : gpu.places) show(gpu, *member, partition);
+    for (auto& [member, partition] : gpu.places) show(gpu, *member, partition, now);
     auto* holder = gpu.arbiter.holder();
-    if (!holder || is_busy(gpu, *holder)) return;
+    if (!holder || keeps_turn(gpu, *holder)) return;
     std::string id = *holder;
     gpu.arbiter.drained(id, has_waiting(gpu, id), now);
   }
@@ -221,9 +258,22 @@ void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants,
   const std::string& id = member.account.allocation;
   bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
   if (!had_turn && !place.is_overdue) return;
+  Microseconds since = std::exchange(place.drains_since, 0);
+  if (since) place.longest_drain.note(now - since, now);
   place.stage = wants ? Stage::wants : Stage::idle;
-  place.is_overdue = false;
-  if (had_turn && !is_busy(gpu, id)) gpu.arbiter.drained(id, has_waiting(gpu, id), now);
+  place.is_overdue = place.is_single = false;
+  if (had_turn && !keeps_turn(gpu, id)) gpu.arbiter.drained(id, has_waiting(gpu, id), now);
+  if (!had_turn) update_late(gpu, id, now);
+  if (wants && member.partitions > 1) want(gpu, id, now);
+}
+
+// A late turn has ended when the work of all of its sessions has.
+void Arbiters::update_late(Gpu& gpu, const std::string& allocation, Microseconds now) {
+  bool is_late = std::ranges::any_of(gpu.places, [&](auto& entry) {
+    return entry.first->account.allocation == allocation &&
+           entry.first->places[entry.second].is_overdue;
+  });
+  if (!is_late) gpu.arbiter.late_drained(allocation, now);
 }
 
 // False when the session breaks the protocol.
@@ -235,7 +285,9 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   if (notice.op == (uint32_t)control::TurnOp::want) {
     if (place.stage == Stage::idle && !gpu.arbiter.is_open()) {
       place.stage = Stage::wants;
-      gpu.arbiter.want(member.account.allocation, now);
+      place.unused_turns = 0;
+      if (member.partitions > 1) update_joint(member.account.allocation);
+      want(gpu, member.account.allocation, now);
     }
   } else if (notice.op != (uint32_t)control::TurnOp::drained) {
     return false;
@@ -248,7 +300,7 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
 
 // False when the connection must be closed.
 bool Arbiters::take_notices(int fd, Member& member) {
-  for (int i = 0; i < kEvents; ++i) {  // others come next
+  for (int i = 0; i < kNoticesAtOnce; ++i) {
     control::TurnNotice notice;
     ssize_t n = recv(fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
@@ -263,12 +315,16 @@ void Arbiters::serve(int fd) {
   if (it != members_.end() && !take_notices(fd, *it->second)) forget(fd);
 }
 
+// Joint turns change several GPUs, and the end of a turn on one lets others begin.
 void Arbiters::advance_all() {
   Microseconds now = monotonic_now();
-  for (auto& [uuid, gpu] : gpus_) {
-    gpu.arbiter.advance(now);
-    settle(gpu, now);
-  }
+  do
+    for (auto& [uuid, gpu] : gpus_) {
+      gpu.arbiter.advance(now);
+      settle(gpu, now);
+    }
+  while (advance_joint(now));
+  forget_settled(now);
 }
 
 // The page has the state; the message only wakes the session. If there is no room for it, another
@@ -286,6 +342,7 @@ void Arbiters::arm(Microseconds now) {
   tell_sessions();
   Microseconds next = Arbiter::kNever;
   for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.arbiter.next_deadline(now));
+  for (auto& [id, stalled_at] : stalls_) next = std::min(next, stalled_at);
   itimerspec when{};
   // NOLINTNEXTLINE(custom-unchecked-product): less than a second
   if (next != Arbiter::kNever) when.it_value = {next / kSecond, next % kSecond * 1000};

@@ -2,8 +2,9 @@
 // session the state of its turns on a page, and reads its notices. ADR 83.
 //
 // Sessions of one allocation have one account on each GPU. A session sees its turn only after it
-// has asked for one, so only those sessions must drain at its end. A session that breaks the
-// protocol loses its connection; nothing that it sends changes more than its own place.
+// has asked for one, so only those sessions must drain at its end. An allocation gets its turns on
+// all of its GPUs together, without those that it has not used for some turns. A session that
+// breaks the protocol loses its connection; nothing that it sends changes more than its own place.
 //
 // Thread safety: run() belongs to one thread; the other members are for any thread. mutex_ guards
 // everything. Nothing blocks but run().
@@ -12,13 +13,14 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "control/turn_messages.h"
 #include "launcher/arbiter.h"
+#include "launcher/fair_mutex.h"
 #include "launcher/gpu_set.h"
+#include "launcher/joint_turns.h"
 #include "launcher/ledgers.h"
 #include "launcher/sealed_memory.h"
 
@@ -38,7 +40,13 @@ class Arbiters {
   // not granted. The session takes part until that end is closed.
   int connect(const Account& account);
   bool is_connected(const SessionId& session);
-  control::Enforcement enforcement(const SessionId& session);
+  // How the shares of a session are enforced, and the longest time of the last minute that its
+  // work needed to end after a turn.
+  struct Limit {
+    control::Enforcement enforcement = control::Enforcement::unenforced;
+    uint32_t longest_drain_ms = 0;
+  };
+  Limit limit(const SessionId& session);
 
  private:
   enum class Stage {
@@ -47,16 +55,27 @@ class Arbiters {
     holds,     // has a turn
     draining,  // the turn has ended, and work may still run
   };
+  // The longest time that work needed to end after a turn, of a minute.
+  struct Drain {
+    Microseconds length = 0, at = 0;
+    Microseconds of(Microseconds now) const;
+    void note(Microseconds drain, Microseconds now);
+  };
   // A session on one GPU.
   struct Place {
     GpuUuid gpu{};
     Stage stage = Stage::idle;
-    uint32_t turn = 0;           // that it held last
-    bool is_overdue = false;     // that turn did not drain in time
-    Microseconds sliced_at = 0;  // when that happened last; 0: never
+    uint32_t unused_turns = 0;      // joint turns since it has asked for one
+    uint32_t turn = 0;              // that it held last
+    bool is_overdue = false;        // that turn did not drain in time
+    bool is_single = false;         // one record more may be submitted in it
+    Microseconds sliced_at = 0;     // when that happened last; 0: never
+    Microseconds drains_since = 0;  // the end of the turn whose work may still run; 0: none does
+    Drain longest_drain;
   };
   struct Member {
     Account account;
+    std::string tenant;  // whose later allocations take over the debts of this one
     std::unique_ptr<SealedMemory> page;
     uint32_t partitions = 0;
     std::array<Place, wire::kMaxDevices> places;
@@ -69,28 +88,41 @@ class Arbiters {
   };
   bool watch(int fd);
   void join(Member& member, const control::Allocation& allocation, Microseconds now);
+  void forget_settled(Microseconds now);
   void forget(int fd);
   void leave(Member& member, uint32_t partition, Microseconds now);
   void serve(int fd);
   bool take_notices(int fd, Member& member);
   bool apply(Member& member, const control::TurnNotice& notice);
   void apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now);
+  joint_turns::Group joint_group(const std::string& allocation);
+  void update_joint(const std::string& allocation);
+  void want(Gpu& gpu, const std::string& allocation, Microseconds now);
   bool is_busy(const Gpu& gpu, const std::string& allocation) const;
-  bool has_waiting(const Gpu& gpu, const std::string& allocation) const;
+  bool keeps_turn(const Gpu& gpu, const std::string& allocation);
+  bool has_waiting(const Gpu& gpu, const std::string& allocation);
+  bool may_run(const Gpu& gpu, const Member& member);
   void settle(Gpu& gpu, Microseconds now);
+  static void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
   void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
-  void show(const Gpu& gpu, Member& member, uint32_t partition);
+  void show(Gpu& gpu, Member& member, uint32_t partition, Microseconds now);
   void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
+  std::vector<joint_turns::Group> joint_groups();
+  bool advance_joint(Microseconds now);
+  void count_joint_turn(const std::string& allocation);
+  void help_drain(const joint_turns::Group& group, Microseconds now);
+  void admit_single(const joint_turns::Group& group);
   void advance_all();
   void tell_sessions();
   void arm(Microseconds now);
 
   const int epoll_, timer_;
-  std::mutex mutex_;
+  FairMutex mutex_;
   std::map<std::string, control::Allocation> allocations_;
   std::map<int, std::unique_ptr<Member>> members_;  // by descriptor
   std::map<SessionId, int> sockets_;
   std::map<GpuUuid, Gpu> gpus_;
+  std::map<std::string, Microseconds> stalls_;  // when an ending joint turn counts as stalled
 };
 
 }  // namespace busbar::launcher

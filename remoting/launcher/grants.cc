@@ -1,12 +1,15 @@
 #include "launcher/grants.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "control/hex.h"
@@ -53,6 +56,12 @@ bool write_file(const std::string& path, const Received& head, const void* p, si
   return ok && rename(temporary.c_str(), path.c_str()) == 0;
 }
 
+// Failpoint: the launcher is killed at a step of a change.
+void reach(const char* step) {
+  static const char* killed_at = std::getenv("BUSBAR_FAILPOINT_GRANTS");
+  if (killed_at && !std::strcmp(killed_at, step)) kill(getpid(), SIGKILL);
+}
+
 bool older(uint64_t epoch, uint64_t counter, const control::Allocation& a) {
   return epoch < a.fence_epoch || (epoch == a.fence_epoch && counter < a.fence_counter);
 }
@@ -85,7 +94,8 @@ bool Grants::load() {
   bytes.resize(has_head ? std::fread(bytes.data(), 1, bytes.size(), f) : 0);
   std::fclose(f);
   std::lock_guard lock(mutex_);
-  if (!apply(bytes.data(), bytes.size())) return false;
+  auto stored = parse(bytes.data(), bytes.size());
+  if (!stored || !apply(*stored)) return false;
   // After a reboot the length of the outage is unknown: the clock continues from its last value
   // until the agent sends a new one.
   if (!std::memcmp(then.boot, now.boot, sizeof now.boot) && then.boottime <= now.boottime)
@@ -93,13 +103,39 @@ bool Grants::load() {
   return true;
 }
 
+// They are stored before sessions see them: a launcher that starts after a kill must not bring back
+// larger limits that a session has seen end.
 bool Grants::replace(const uint8_t* p, size_t n) {
   std::lock_guard lock(mutex_);
+  auto received = parse(p, n);
+  if (!received) return false;
   uint64_t before = head_.generation;
-  if (!apply(p, n)) return false;
-  if (write_file(runtime_ + "/grants", received_now(), p, n)) return true;
+  bool stored = write_file(runtime_ + "/grants", received_now(), p, n);
+  reach("stored");
+  bool complete = apply(*received);
+  reach("shown");
+  if (!complete) return false;
+  if (stored) return true;
   head_.generation = before;  // they are in force, but the agent must send them again
   return false;
+}
+
+std::optional<Grants::Parsed> Grants::parse(const uint8_t* p, size_t n) {
+  Parsed parsed;
+  control::Grants& head = parsed.head;
+  if (n < sizeof head) return std::nullopt;
+  std::memcpy(&head, p, sizeof head);
+  if (head.key_count > control::kMaxKeys || head.allocation_count > control::kMaxAllocations ||
+      n != sizeof head + head.allocation_count * sizeof(control::Allocation))
+    return std::nullopt;
+  for (uint32_t i = 0; i < head.allocation_count; ++i) {
+    Grant g;
+    std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
+    if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices)
+      return std::nullopt;
+    parsed.grants[hex(g.allocation.id, 16)] = g;
+  }
+  return parsed;
 }
 
 bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
@@ -108,20 +144,21 @@ bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
   return ledgers_.set_limits(id, bytes, a.partitions, a.context_bytes);
 }
 
-bool Grants::apply(const uint8_t* p, size_t n) {
-  control::Grants head;
-  if (n < sizeof head) return false;
-  std::memcpy(&head, p, sizeof head);
-  if (head.key_count > control::kMaxKeys || head.allocation_count > control::kMaxAllocations ||
-      n != sizeof head + head.allocation_count * sizeof(control::Allocation))
-    return false;
+// Requires mutex_.
+void Grants::note_resized(const std::string& id, const control::Allocation& a) {
+  auto old = by_allocation_.find(id);
+  if (old == by_allocation_.end()) return;
+  const control::Allocation& before = old->second.allocation;
+  for (uint32_t k = 0; k < std::min(before.partitions, a.partitions); ++k)
+    if (offered_bytes(before, k) != offered_bytes(a, k)) resized_.insert(id);
+}
+
+bool Grants::apply(const Parsed& received) {
+  control::Grants head = received.head;
   std::map<std::string, Grant> grants;
   bool complete = true;
-  for (uint32_t i = 0; i < head.allocation_count; ++i) {
-    Grant g;
-    std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
-    if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices) return false;
-    std::string id = hex(g.allocation.id, 16);
+  for (auto& [id, g] : received.grants) {
+    note_resized(id, g.allocation);
     if (set_limits(id, g.allocation))
       grants[id] = g;
     else
@@ -159,9 +196,12 @@ std::string Grants::reason_against(const Ticket& ticket) const {
   const control::Allocation& a = it->second.allocation;
   if (older(b.fence_epoch, b.fence_counter, a))
     return "the ticket is older than the allocation's fence";
+  auto same_gpu = [](const control::Partition& x, const control::Partition& y) {
+    return !std::memcmp(x.gpu_uuid, y.gpu_uuid, sizeof x.gpu_uuid);
+  };
   if (b.partitions != a.partitions ||
-      std::memcmp(ticket.partition, a.partition, b.partitions * sizeof(control::Partition)))
-    return "the ticket's partitions differ from the grant's";
+      !std::equal(a.partition, a.partition + a.partitions, ticket.partition, same_gpu))
+    return "the ticket's GPUs differ from the grant's";
   return "";
 }
 
@@ -202,6 +242,27 @@ std::map<GpuSet, size_t> Grants::expected_programs() {
     count = std::max<size_t>(count, 1);
   }
   return programs;
+}
+
+std::vector<control::Holding> Grants::over() {
+  std::lock_guard lock(mutex_);
+  std::vector<control::Holding> found;
+  for (auto& [id, grant] : by_allocation_) {
+    const control::Allocation& a = grant.allocation;
+    auto held = ledgers_.held(id, a.partitions);
+    bool is_over = false;
+    for (uint32_t p = 0; p < a.partitions; ++p) is_over |= held[p] > a.partition[p].memory_bytes;
+    if (!is_over) continue;
+    control::Holding& holding = found.emplace_back();
+    std::copy_n(a.id, sizeof holding.allocation, holding.allocation);
+    std::ranges::copy(held, holding.held_bytes);
+  }
+  return found;
+}
+
+std::set<std::string> Grants::take_resized() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(resized_, {});
 }
 
 uint64_t Grants::generation() {

@@ -6,7 +6,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "launcher/arbiters.h"
 #include "launcher/gpu_set.h"
@@ -33,23 +36,33 @@ class Grants {
 
   // Reads the grants from disk. False if there are none.
   bool load();
-  // Replaces all grants and writes them to disk. False if the message is malformed, or if there is
-  // no space: then all grants that fit are in force, with the generation of the earlier ones.
+  // Writes grants to disk, and replaces all by them. False if the message is malformed, or if there
+  // is no space: then all grants that fit are in force, with the generation of the earlier ones.
   bool replace(const uint8_t* p, size_t n);
 
-  // Checks signature, node, time, fence and partitions of a ticket. False with a reason for the
-  // log.
+  // Checks signature, node, time, fence and GPUs of a ticket. False with a reason for the log. The
+  // sizes in the ticket are those at its issue; those of the grant count.
   bool admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant, std::string& reason);
   // True if a session that was opened under this fence may continue.
   bool permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter);
   uint64_t generation();
+  // Returns the allocations that hold more memory than their partitions have: they have shrunk.
+  std::vector<control::Holding> over();
+  // Returns the allocations whose memory has changed since the last call, by the id in hexadecimal.
+  std::set<std::string> take_resized();
   // Returns how many programs may soon start on the GPUs of each allocation: each GPU counts for
   // one set of GPUs, and each set for one program at least.
   std::map<GpuSet, size_t> expected_programs();
 
  private:
-  bool apply(const uint8_t* p, size_t n);
+  struct Parsed {
+    control::Grants head{};
+    std::map<std::string, Grant> grants;
+  };
+  static std::optional<Parsed> parse(const uint8_t* p, size_t n);
+  bool apply(const Parsed& received);
   bool set_limits(const std::string& id, const control::Allocation& allocation);
+  void note_resized(const std::string& id, const control::Allocation& allocation);
   uint32_t copy_keys(control::TicketKey* keys);
   std::string reason_against(const Ticket& ticket) const;
   int64_t appliance_seconds() const;
@@ -60,6 +73,7 @@ class Grants {
   control::Grants head_{};
   int64_t received_boottime_ = 0;               // CLOCK_BOOTTIME of the newest message, in seconds
   std::map<std::string, Grant> by_allocation_;  // by the id in hexadecimal
+  std::set<std::string> resized_;               // since take_resized()
   bool received_ = false;
 };
 

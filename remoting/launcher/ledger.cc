@@ -64,6 +64,7 @@ void Ledger::read_records() {
     ssize_t n = pread(fd_, &s.record, sizeof s.record, place_of(s));
     if (n != (ssize_t)sizeof s.record || s.record.state != kLive) s.record = {};
     s.record.refused_calls[control::kRefusedCallBytes - 1] = 0;
+    s.record.reason[sizeof s.record.reason - 1] = 0;
     show(s);
   }
 }
@@ -107,7 +108,9 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
     end_dead_sessions();
     s = unused_slot();
     if (!s) return false;
-    s->record = {kLive, 0, id, 0, {}, {}, 0, {}};
+    s->record = {};
+    s->record.state = kLive;
+    s->record.session = id;
     if (!write(*s)) {
       s->record = {};
       return false;
@@ -124,6 +127,7 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
 void Ledger::end(Slot& s) {
   s.record.state = kEnded;
   s.record.contexts = 0;
+  end_suspension(s.record, "");
   std::ranges::fill(s.record.charged_bytes, 0);
   if (s.pidfd >= 0) ::close(s.pidfd);
   s.pidfd = -1;
@@ -197,7 +201,10 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
   switch ((LedgerOp)request.op) {
     case LedgerOp::reserve:
       record.granted = fits(request.partition, request.bytes);
-      if (record.granted) charged += request.bytes;
+      if (record.granted) {
+        charged += request.bytes;
+        note_growth(record);
+      }
       return true;
     case LedgerOp::release: charged -= std::min(charged, request.bytes); return true;
     case LedgerOp::open_context:
@@ -206,6 +213,13 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
     case LedgerOp::refused_call:
       add_name(record.refused_calls, {request.name, strnlen(request.name, sizeof request.name)});
       return true;
+    case LedgerOp::resume:  // it fits
+      charged += request.bytes;
+      change_suspension(record, request);
+      return true;
+    case LedgerOp::suspended:
+    case LedgerOp::resumed:
+    case LedgerOp::kept: change_suspension(record, request); return true;
   }
   return false;
 }
@@ -214,6 +228,10 @@ bool Ledger::apply(const SessionId& id, const LedgerRequest& request, LedgerAnsw
   Slot* s = find(id);
   if (!s || s->record.state != kLive) return false;
   bool is_repeated = request.sequence && request.sequence == s->record.sequence;
+  if (!is_repeated && must_wait(s->record, request)) {
+    answer = {};
+    return note_waiting(*s);
+  }
   if (!is_repeated) {
     Record before = s->record;
     if (!change(s->record, request) || !write(*s)) {
@@ -230,6 +248,11 @@ uint64_t Ledger::charged(uint32_t partition) const {
   uint64_t total = 0;
   for (auto& s : slots_) total += s.record.charged_bytes[partition];
   return total;
+}
+
+uint64_t Ledger::held(uint32_t partition) const {
+  CheckedSize in_contexts = CheckedSize(context_bytes_[partition]) * contexts(partition);
+  return (in_contexts + charged(partition)).value();
 }
 
 std::array<uint64_t, wire::kMaxDevices> Ledger::charged_by(const SessionId& id) const {

@@ -13,8 +13,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "control/ledger_messages.h"
+#include "control/messages.h"
 #include "launcher/ledger_page.h"
 
 namespace busbar::launcher {
@@ -40,15 +42,29 @@ class Ledger {
   // Removes the sessions for which `is_known` is false.
   void remove_others(const std::function<bool(const SessionId&)>& is_known);
 
-  // Applies a request, or returns the answer again. False when the request breaks the protocol, or
-  // cannot be written: then nothing has changed.
+  // Applies a request, or returns the answer again. An answer without a sequence number: the
+  // request waits for free memory and has to be applied again. False when the request breaks the
+  // protocol, or cannot be written: then nothing has changed.
   bool apply(const SessionId& id, const control::LedgerRequest& request,
              control::LedgerAnswer& answer);
 
   uint64_t charged(uint32_t partition) const;  // by all sessions, without their contexts
+  uint64_t held(uint32_t partition) const;     // charged by all sessions, and their contexts
   std::array<uint64_t, wire::kMaxDevices> charged_by(const SessionId& id) const;
   std::string refused_calls(const SessionId& id) const;  // separated by spaces
   bool empty() const;                                    // no session
+
+  // ---- suspension (ADR 84), defined in ledger_suspension.cc ----
+  // Charges what the session has on GPUs to the host memory for suspended sessions, of which
+  // `host_room` is free. Returns the reason if it cannot be suspended.
+  std::string begin_suspension(const SessionId& id, uint64_t host_room, int64_t deadline_ms);
+  // Ends a suspension that the session has not confirmed.
+  void abandon_suspension(const SessionId& id, const std::string& reason);
+  // The same for all that have not been confirmed in time, times of transport::now_ms(). Returns
+  // their sessions.
+  std::vector<SessionId> abandon_late_suspensions(int64_t now_ms);
+  uint64_t host_bytes() const;  // of all sessions
+  control::SuspensionRecord suspension_of(const SessionId& id) const;
   // The place of a session on the page; -1: it has none.
   int entry_of(const SessionId& id) const;
   int page_descriptor() const { return page_->descriptor(); }
@@ -62,13 +78,17 @@ class Ledger {
     uint64_t sequence;  // of the newest request
     uint64_t charged_bytes[wire::kMaxDevices];
     char refused_calls[control::kRefusedCallBytes];
-    uint32_t contexts;  // a bit for each partition on which the session has one
-    uint8_t unused[92];
+    uint32_t contexts;    // a bit for each partition on which the session has one
+    uint32_t suspension;  // control::Suspension
+    uint64_t host_bytes;  // charged for it
+    char reason[64];      // why the newest suspension was abandoned
+    uint8_t unused[16];
   };
   static_assert(sizeof(Record) == 512);  // a write inside a page is whole, even if killed
   struct Slot {
     Record record{};
-    int pidfd = -1;  // -1: its server has not been seen by this launcher
+    int pidfd = -1;                // -1: its server has not been seen by this launcher
+    int64_t suspend_until_ms = 0;  // deadline of an unconfirmed suspension; 0: of another launcher
   };
 
   Ledger(int fd, std::unique_ptr<LedgerPage> page) : fd_(fd), page_(std::move(page)) {}
@@ -78,6 +98,11 @@ class Ledger {
   const Slot* find(const SessionId& id) const;
   Slot* unused_slot();
   bool change(Record& record, const control::LedgerRequest& request);
+  bool must_wait(const Record& record, const control::LedgerRequest& request) const;
+  bool note_waiting(Slot& slot);
+  static void note_growth(Record& record);
+  static void change_suspension(Record& record, const control::LedgerRequest& request);
+  static void end_suspension(Record& record, const std::string& reason);
   bool fits(uint32_t partition, uint64_t bytes);
   bool open_context(Record& record, uint32_t partition);
   uint32_t contexts(uint32_t partition) const;

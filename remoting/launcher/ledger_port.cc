@@ -2,9 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cstdlib>
+#include <string>
 
 #include "launcher/pidfd.h"
 
@@ -12,7 +16,13 @@ namespace busbar::launcher {
 
 namespace {
 constexpr int kEvents = 64;
+
+// Failpoint: the launcher is killed before or after it applies the request of an operation.
+void reach(const char* step, uint32_t op) {
+  static const char* killed_at = std::getenv("BUSBAR_FAILPOINT_LEDGER");
+  if (killed_at && killed_at == step + std::to_string(op)) kill(getpid(), SIGKILL);
 }
+}  // namespace
 
 LedgerPort::LedgerPort(Ledgers& ledgers)
     : ledgers_(ledgers), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
@@ -31,10 +41,14 @@ bool LedgerPort::watch(int fd, const Watched& watched) {
   return true;
 }
 
+// epoll reports a descriptor that was closed for as long as it has a duplicate, and the launcher
+// has other descriptors of the same process; run() would never sleep. So it is removed first.
 void LedgerPort::forget(int fd) {
   auto it = watched_.find(fd);
   (it->second.is_process ? processes_ : sockets_).erase(it->second.account.session);
   watched_.erase(it);
+  waiting_.remove(fd);
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   ::close(fd);
 }
 
@@ -43,9 +57,9 @@ int LedgerPort::connect(const Account& account, int pidfd) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
   std::lock_guard lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
-  bool has_process =
-      processes_.count(account.session) || watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true});
-  if (watch(pair[0], {account, false}) && has_process && ledgers_.send_page(account, pair[0]))
+  bool has_process = processes_.count(account.session) ||
+                     watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true, {}});
+  if (watch(pair[0], {account, false, {}}) && has_process && ledgers_.send_page(account, pair[0]))
     return pair[1];
   if (auto made = sockets_.find(account.session); made != sockets_.end()) forget(made->second);
   ::close(pair[1]);
@@ -57,14 +71,41 @@ bool LedgerPort::is_connected(const SessionId& session) {
   return sockets_.count(session);
 }
 
-// False when the connection must be closed.
-bool LedgerPort::serve_request(int fd, const Account& account) {
-  control::LedgerRequest request;
+// Applies a request, and answers it unless it waits. False when the connection must be closed.
+bool LedgerPort::answer(int fd, Watched& watched, const control::LedgerRequest& request) {
   control::LedgerAnswer answer;
+  reach("before ", request.op);
+  if (!ledgers_.apply(watched.account, request, answer)) return false;
+  reach("after ", request.op);
+  bool waits = !answer.sequence;
+  if (waits && !watched.waiting) waiting_.push_back(fd);
+  if (!waits && watched.waiting) waiting_.remove(fd);
+  watched.waiting = waits ? std::optional(request) : std::nullopt;
+  return waits ||
+         send(fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+}
+
+// False when the connection must be closed.
+bool LedgerPort::serve_request(int fd, Watched& watched) {
+  control::LedgerRequest request;
   ssize_t n = recv(fd, &request, sizeof request, MSG_DONTWAIT | MSG_TRUNC);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
-  return n == (ssize_t)sizeof request && ledgers_.apply(account, request, answer) &&
-         send(fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+  return n == (ssize_t)sizeof request && !watched.waiting && answer(fd, watched, request);
+}
+
+// Tries the waiting requests of an allocation (null: of all) again. Requires mutex_.
+void LedgerPort::serve_waiting(const std::string* allocation) {
+  for (int fd : std::list<int>(waiting_)) {
+    Watched& watched = watched_.at(fd);
+    if (!watched.waiting || (allocation && watched.account.allocation != *allocation)) continue;
+    control::LedgerRequest request = *watched.waiting;
+    if (!answer(fd, watched, request)) forget(fd);
+  }
+}
+
+void LedgerPort::serve_waiting() {
+  std::lock_guard lock(mutex_);
+  serve_waiting(nullptr);
 }
 
 // An event may be of an earlier descriptor with this number, so nothing follows from it alone.
@@ -74,11 +115,12 @@ void LedgerPort::serve(int fd) {
   if (it == watched_.end()) return;
   Account account = it->second.account;
   if (!it->second.is_process) {
-    if (!serve_request(fd, account)) forget(fd);
+    if (!serve_request(fd, it->second)) forget(fd);
   } else if (has_ended(fd)) {
     ledgers_.end(account);
     forget(fd);
   }
+  serve_waiting(&account.allocation);
 }
 
 void LedgerPort::run() {

@@ -4,9 +4,11 @@
 // Thread safety: run() belongs to one thread; the other members are for any thread. mutex_ guards
 // the sockets. Nothing blocks but run().
 #pragma once
+#include <list>
 #include <map>
-#include <mutex>
+#include <optional>
 
+#include "launcher/fair_mutex.h"
 #include "launcher/ledgers.h"
 
 namespace busbar::launcher {
@@ -20,22 +22,28 @@ class LedgerPort {
   // with the process of `pidfd`.
   int connect(const Account& account, int pidfd);
   bool is_connected(const SessionId& session);
+  // Answers requests for memory that is free now. Releases of sessions do so, too.
+  void serve_waiting();
 
  private:
   struct Watched {
     Account account;
     bool is_process;
+    std::optional<control::LedgerRequest> waiting;  // for free memory
   };
   bool watch(int fd, const Watched& watched);
   void forget(int fd);
   void serve(int fd);
-  bool serve_request(int fd, const Account& account);
+  bool serve_request(int fd, Watched& watched);
+  bool answer(int fd, Watched& watched, const control::LedgerRequest& request);
+  void serve_waiting(const std::string* allocation);
   Ledgers& ledgers_;
   const int epoll_;
-  std::mutex mutex_;
+  FairMutex mutex_;
   std::map<int, Watched> watched_;      // by descriptor
   std::map<SessionId, int> sockets_;    // the connection of a session
   std::map<SessionId, int> processes_;  // a pidfd of its server
+  std::list<int> waiting_;              // connections with such a request, oldest first
 };
 
 }  // namespace busbar::launcher

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "checked_size.h"
 #include "control/messages.h"
 
 namespace busbar::launcher {
@@ -90,10 +91,58 @@ uint64_t Ledgers::charged(const std::string& allocation, uint32_t partition) {
   return ledger ? ledger->charged(partition) : 0;
 }
 
+std::array<uint64_t, wire::kMaxDevices> Ledgers::held(const std::string& allocation,
+                                                      uint32_t partitions) {
+  std::lock_guard lock(mutex_);
+  std::array<uint64_t, wire::kMaxDevices> bytes{};
+  if (Ledger* ledger = find(allocation))
+    for (uint32_t p = 0; p < partitions; ++p) bytes[p] = ledger->held(p);
+  return bytes;
+}
+
 std::string Ledgers::refused_calls(const Account& a) {
   std::lock_guard lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger ? ledger->refused_calls(a.session) : "";
+}
+
+// Requires mutex_.
+uint64_t Ledgers::all_host_bytes() const {
+  CheckedSize all(0);
+  for (auto& [allocation, entry] : entries_) all = all + entry.ledger->host_bytes();
+  return all.value();
+}
+
+std::string Ledgers::begin_suspension(const Account& a, uint64_t budget, int64_t deadline_ms) {
+  std::lock_guard lock(mutex_);
+  Ledger* ledger = find(a.allocation);
+  if (!ledger) return "no such session runs";
+  uint64_t used = all_host_bytes();
+  return ledger->begin_suspension(a.session, used < budget ? budget - used : 0, deadline_ms);
+}
+
+void Ledgers::abandon_suspension(const Account& a, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (Ledger* ledger = find(a.allocation)) ledger->abandon_suspension(a.session, reason);
+}
+
+std::vector<SessionId> Ledgers::abandon_late_suspensions(int64_t now_ms) {
+  std::lock_guard lock(mutex_);
+  std::vector<SessionId> late;
+  for (auto& [allocation, entry] : entries_)
+    for (auto& id : entry.ledger->abandon_late_suspensions(now_ms)) late.push_back(id);
+  return late;
+}
+
+uint64_t Ledgers::host_bytes() {
+  std::lock_guard lock(mutex_);
+  return all_host_bytes();
+}
+
+control::SuspensionRecord Ledgers::suspension_of(const Account& a) {
+  std::lock_guard lock(mutex_);
+  Ledger* ledger = find(a.allocation);
+  return ledger ? ledger->suspension_of(a.session) : control::SuspensionRecord{};
 }
 
 bool Ledgers::send_page(const Account& a, int socket) {

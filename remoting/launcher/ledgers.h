@@ -6,9 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <vector>
 
+#include "launcher/fair_mutex.h"
 #include "launcher/ledger.h"
 
 namespace busbar::launcher {
@@ -39,7 +40,17 @@ class Ledgers {
              control::LedgerAnswer& answer);
   std::array<uint64_t, wire::kMaxDevices> charged_by(const Account& account);
   uint64_t charged(const std::string& allocation, uint32_t partition);
+  // Returns what an allocation holds of each of its first partitions.
+  std::array<uint64_t, wire::kMaxDevices> held(const std::string& allocation, uint32_t partitions);
   std::string refused_calls(const Account& account);
+
+  // ---- suspension, see Ledger ----
+  // `budget` is the host memory for the suspended sessions of this node.
+  std::string begin_suspension(const Account& account, uint64_t budget, int64_t deadline_ms);
+  void abandon_suspension(const Account& account, const std::string& reason);
+  std::vector<SessionId> abandon_late_suspensions(int64_t now_ms);
+  uint64_t host_bytes();
+  control::SuspensionRecord suspension_of(const Account& account);
   // Sends the page of the account's ledger over a socket. Does not block.
   bool send_page(const Account& account, int socket);
 
@@ -49,10 +60,11 @@ class Ledgers {
     bool granted = true;
   };
   Ledger* find(const std::string& allocation);
+  uint64_t all_host_bytes() const;
   void remove_unused(const std::string& allocation);
   std::string path_of(const std::string& allocation) const { return folder_ + "/" + allocation; }
   const std::string folder_;
-  std::mutex mutex_;
+  FairMutex mutex_;
   std::map<std::string, Entry> entries_;  // by allocation
 };
 

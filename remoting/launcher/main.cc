@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "checked_size.h"
 #include "control/descriptor_limit.h"
 #include "control/log.h"
 #include "launcher/agent_port.h"
@@ -24,10 +25,12 @@ using namespace busbar;
 using namespace busbar::launcher;
 
 constexpr int kWatchMs = 500;
+constexpr uint64_t kSuspendedFraction = 4;  // of the machine's memory, for suspended sessions
 
 constexpr char kUsage[] =
     "usage: busbar-launcher --runtime DIR --agent-socket PATH --driver LIBRARY\n"
-    "                       [--listen ADDRESS] [--port N] [--cache DIR]\n";
+    "                       [--listen ADDRESS] [--port N] [--cache DIR]\n"
+    "                       [--suspended-bytes N]\n";
 
 bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
   static const option options[] = {{"runtime", 1, nullptr, 'r'},
@@ -36,6 +39,7 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
                                    {"listen", 1, nullptr, 'l'},
                                    {"port", 1, nullptr, 'p'},
                                    {"cache", 1, nullptr, 'i'},
+                                   {"suspended-bytes", 1, nullptr, 's'},
                                    {}};
   for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
       case 'r': s.runtime = optarg; break;
@@ -44,9 +48,15 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
       case 'l': s.listen_address = optarg; break;
       case 'p': s.port = std::atoi(optarg); break;
       case 'i': s.cache = optarg; break;
+      case 's': s.suspended_bytes = std::strtoull(optarg, nullptr, 10); break;
       default: return false;
     }
   return !s.runtime.empty() && !agent_socket.empty() && !s.driver.empty();
+}
+
+uint64_t machine_memory() {
+  auto pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
+  return (CheckedSize(pages) * (uint64_t)sysconf(_SC_PAGESIZE)).value();
 }
 
 // Returns a descriptor that becomes readable on SIGTERM and SIGINT.
@@ -81,6 +91,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   static Settings settings;
+  settings.suspended_bytes = machine_memory() / kSuspendedFraction;
   std::string agent_socket;
   if (!parse(argc, argv, settings, agent_socket)) {
     std::fputs(kUsage, stderr);

@@ -1,5 +1,6 @@
 #include <openssl/rand.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "control/offers.h"
 #include "control/spawn_messages.h"
 #include "launcher/own_layers.h"
 #include "launcher/pidfd.h"
@@ -134,6 +136,32 @@ void Sessions::give_up(transport::Tls& tls, const Process& process, const char* 
     if (fd >= 0) ::close(fd);
 }
 
+// Creates the sockets of a session in the folder that all cages of its allocation have. A session
+// server that could do it would fill the file system, or take the names of other sessions.
+control::SessionSockets Sessions::bind_sockets(const control::SessionRecord& record, int client,
+                                               int meeting) const {
+  std::string requests = socket_path(record, control::kControlSocket);
+  std::string offers = socket_path(record, control::kOffersSocket);
+  return {client, control::bind_at(requests.c_str(), SOCK_STREAM),
+          control::receive_offers_at(offers.c_str()), meeting};
+}
+
+// Takes over the sockets but the client's. `violations` gets a descriptor, or -1.
+std::unique_ptr<control::SessionReady> Sessions::start_server(int server,
+                                                              control::SessionStart& start,
+                                                              control::SessionSockets sockets,
+                                                              int& violations) {
+  std::unique_ptr<control::SessionReady> ready;
+  if (sockets.requests < 0 || sockets.offers < 0)
+    control::log_line("launcher", "session not started", control::hex(start.id, 16),
+                      "its sockets cannot be created");
+  else
+    ready = start_session(server, start, sockets, violations, transport::now_ms() + kStartMs);
+  for (int fd : {sockets.requests, sockets.offers, sockets.meeting})
+    if (fd >= 0) ::close(fd);
+  return ready;
+}
+
 // The session server has begun: sends it its connections.
 void Sessions::send_connections(const std::string& id, uint32_t isolation, int violations,
                                 int server) {
@@ -167,10 +195,10 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   session.record.isolation = process.cage;  // until the session server reports its own measures
   session.exit_pipe = process.exit_pipe;
   add(session);
-  int violations = -1, meeting = meet_client(request, key);
-  auto ready = start_session(process.fd, start, tls.fd(), meeting, violations,
-                             transport::now_ms() + kStartMs);
-  if (meeting >= 0) ::close(meeting);
+  int violations = -1;
+  control::SessionSockets sockets =
+      bind_sockets(session.record, tls.fd(), meet_client(request, key));
+  auto ready = start_server(process.fd, start, sockets, violations);
   if (!ready) {
     if (violations >= 0) ::close(violations);
     ::close(process.fd);

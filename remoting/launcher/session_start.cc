@@ -7,13 +7,9 @@ namespace busbar::launcher {
 using control::Kind;
 
 std::unique_ptr<control::SessionReady> start_session(int fd, control::SessionStart& start,
-                                                     int client, int meeting, int& violations,
-                                                     int64_t deadline_ms) {
-  start.meeting = meeting >= 0;
-  if (!control::send_message(fd, Kind::start, &start, sizeof start, client, deadline_ms) ||
-      (start.meeting &&
-       !control::send_message(fd, Kind::meeting, nullptr, 0, meeting, deadline_ms)))
-    return nullptr;
+                                                     const control::SessionSockets& sockets,
+                                                     int& violations, int64_t deadline_ms) {
+  if (!control::send_start(fd, start, sockets, deadline_ms)) return nullptr;
   auto ready = std::make_unique<control::SessionReady>();
   control::Header h{};
   if (control::receive_message(fd, h, ready.get(), sizeof *ready, &violations, deadline_ms) &&

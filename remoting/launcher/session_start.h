@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "control/messages.h"
+#include "control/session_sockets.h"
 
 namespace busbar::launcher {
 
-// Sends the start message and the connections that belong to it: `client`, and `meeting` unless it
-// is -1. Returns the reply; null if there is no valid one before the deadline of
-// transport::now_ms(). `violations` gets the descriptor that comes with the reply, in any case.
+// Sends the start message and the sockets that belong to it. Returns the reply; null if there is no
+// valid one before the deadline of transport::now_ms(). `violations` gets the descriptor that comes
+// with the reply, in any case.
 std::unique_ptr<control::SessionReady> start_session(int fd, control::SessionStart& start,
-                                                     int client, int meeting, int& violations,
-                                                     int64_t deadline_ms);
+                                                     const control::SessionSockets& sockets,
+                                                     int& violations, int64_t deadline_ms);
 
 }  // namespace busbar::launcher

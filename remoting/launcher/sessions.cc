@@ -52,7 +52,7 @@ Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
   mkdir(settings.images().c_str(), 0700);
 }
 
-// The session server creates them, in a folder that all cages of the allocation have.
+// In a folder that all cages of the allocation have, and none can change.
 std::string Sessions::socket_path(const control::SessionRecord& record, const char* kind) const {
   return settings_.runtime + "/sessions/" + hex(record.allocation, 16) + "/" + hex(record.id, 8) +
          kind;
@@ -70,7 +70,7 @@ void Sessions::save(const Session& s) const {
   if (ok) rename(temporary.c_str(), path.c_str());
 }
 
-static Account account_of(const Session& s) {
+Account Sessions::account_of(const Session& s) {
   Account account{hex(s.record.allocation, 16), {}};
   std::copy_n(s.record.id, account.session.size(), account.session.begin());
   return account;
@@ -237,10 +237,24 @@ void Sessions::watch() {
     connections = connect_accounts();
   }
   end(ending, "its allocation was released");
+  watch_suspensions();
   for (auto& c : connections) {
     post_request(c.server, c.kind, nullptr, 0, c.socket);
     ::close(c.socket);
   }
+}
+
+void Sessions::announce_limits(const std::set<std::string>& allocations) {
+  if (allocations.empty()) return;
+  std::vector<SessionAddress> told;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, s] : sessions_)
+      if (s.record.state == (uint32_t)SessionState::running &&
+          allocations.contains(hex(s.record.allocation, 16)))
+        told.push_back(address_of(s));
+  }
+  for (auto& server : told) post_request(server, control::Kind::resized, nullptr, 0);
 }
 
 // Returns a query for each running session.
@@ -274,7 +288,9 @@ std::vector<control::SessionRecord> Sessions::list() {
   std::vector<control::SessionRecord> records;
   for (auto& [id, s] : sessions_) {
     if (s.record.state != (uint32_t)SessionState::closed) update_charges(s);
-    s.record.enforcement = (uint32_t)arbiters_.enforcement(account_of(s).session);
+    Arbiters::Limit limit = arbiters_.limit(account_of(s).session);
+    s.record.enforcement = (uint32_t)limit.enforcement;
+    s.record.longest_drain_ms = limit.longest_drain_ms;
     records.push_back(s.record);
   }
   return records;

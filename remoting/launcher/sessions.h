@@ -16,6 +16,7 @@
 #include "launcher/grants.h"
 #include "launcher/ledger_port.h"
 #include "launcher/session_requests.h"
+#include "launcher/session_start.h"
 #include "transport/tls.h"
 
 namespace busbar::launcher {
@@ -24,6 +25,7 @@ struct Settings {
   std::string runtime, driver, listen_address = "127.0.0.1";
   std::string cache;  // persistent folder of module images; empty: they are kept in `runtime`
   int port = 8445;
+  uint64_t suspended_bytes = 0;  // host memory for suspended sessions
 
   std::string images() const { return (cache.empty() ? runtime : cache) + "/images"; }
 };
@@ -67,6 +69,9 @@ class Sessions {
   // is the same. Returns their number. Defined in adopt.cc.
   unsigned adopt();
 
+  // Tells the running sessions of these allocations that their limits have changed. One that cannot
+  // be told sees the new limits on the page of its ledger.
+  void announce_limits(const std::set<std::string>& allocations);
   // Closes sessions whose process has ended, and ends sessions that the grants no longer permit.
   void watch();
   // Returns all sessions, including those that ended in the last two minutes.
@@ -77,6 +82,12 @@ class Sessions {
   bool contains(pid_t pid);  // true for the process of a session that has not ended
   // Kills a session, whose record shows the reason. False if there is none that runs.
   bool kill_session(const control::KillSession& request);
+  // Suspend a session, and resume it before it has work (ADR 84). They return at once; the reason
+  // is empty if the session was told. Defined in suspensions.cc, as is suspensions().
+  std::string suspend(const control::SuspendSession& request);
+  std::string resume(const uint8_t* id);
+  // Returns the sessions that have a suspension, or had one that was abandoned.
+  std::vector<control::SuspensionRecord> suspensions(control::SuspensionList& head);
   // Ends all sessions. Blocks until they have ended, but not longer than the deadline of an end.
   void end_all(const char* reason);
 
@@ -101,6 +112,12 @@ class Sessions {
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
                                       bool caged) const;
   void add(const Session& s);
+  control::SessionSockets bind_sockets(const control::SessionRecord& record, int client,
+                                       int meeting) const;
+  static std::unique_ptr<control::SessionReady> start_server(int server,
+                                                             control::SessionStart& start,
+                                                             control::SessionSockets sockets,
+                                                             int& violations);
   std::vector<NewConnection> set_running(const std::string& id, uint32_t isolation, int violations);
   static void give_up(transport::Tls& tls, const Process& process, const char* reason);
   void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
@@ -116,6 +133,9 @@ class Sessions {
   std::vector<StatusQuery> queries();
   void update(const StatusQuery& answer);
   void adopt_record(const std::string& path, unsigned& adopted);
+  static Account account_of(const Session& s);
+  std::optional<Session> find_running(const uint8_t* id);
+  void watch_suspensions();
   SessionAddress address_of(const Session& s) const {
     return {socket_path(s.record, control::kControlSocket), (pid_t)s.record.pid};
   }

@@ -43,6 +43,7 @@ class Account::Connection {
     // NOLINTNEXTLINE(custom-unchecked-sum): all charges are within the limit of the partition
     return total + (page_ ? page_->further_context_bytes[partition].load() : 0);
   }
+  uint32_t own_pid() const { return page_ ? page_->sessions[own_].server_pid.load() : 0; }
   void shut_down() const { shutdown(socket_, SHUT_RDWR); }  // ends exchange()
 
   // Sends a request and waits for its answer. False when the launcher is gone.
@@ -116,6 +117,28 @@ bool Account::open_context(uint32_t partition) {
   return request({0, (uint32_t)LedgerOp::open_context, partition, 0, {}});
 }
 
+bool Account::request_without_limit(const control::LedgerRequest& message) {
+  Outcome outcome;
+  std::unique_lock lock(mutex_);
+  post(message, &outcome);
+  changed_.wait(lock, [&] { return outcome.answered || stopping_; });
+  if (!outcome.answered) abandon(&outcome);
+  return outcome.granted;
+}
+
+bool Account::confirm_suspension() {
+  return request_without_limit({0, (uint32_t)LedgerOp::suspended, 0, 0, {}});
+}
+
+void Account::reserve_when_free(uint32_t partition, uint64_t bytes) {
+  request_without_limit({0, (uint32_t)LedgerOp::resume, partition, bytes, {}});
+}
+
+void Account::confirm_resumption() {
+  std::lock_guard lock(mutex_);
+  post({0, (uint32_t)LedgerOp::resumed, 0, 0, {}}, nullptr);
+}
+
 // The request stays, because the launcher may have applied it. Requires mutex_.
 void Account::abandon(const Outcome* outcome) {
   for (auto& r : requests_)
@@ -131,11 +154,20 @@ void Account::release(uint32_t partition, uint64_t bytes) {
   post({0, (uint32_t)LedgerOp::release, partition, bytes, {}}, nullptr);
 }
 
-void Account::add_refused_call(const std::string& name) {
-  control::LedgerRequest message{0, (uint32_t)LedgerOp::refused_call, 0, 0, {}};
-  std::copy_n(name.data(), std::min(name.size(), sizeof message.name), message.name);
+// Posts a request with a text.
+void Account::post_text(LedgerOp op, const std::string& text) {
+  control::LedgerRequest message{0, (uint32_t)op, 0, 0, {}};
+  std::copy_n(text.data(), std::min(text.size(), sizeof message.name), message.name);
   std::lock_guard lock(mutex_);
   post(message, nullptr);
+}
+
+void Account::add_refused_call(const std::string& name) {
+  post_text(LedgerOp::refused_call, name);
+}
+
+void Account::keep_memory(const std::string& reason) {
+  post_text(LedgerOp::kept, reason);
 }
 
 // Sends the first request until a launcher answers it.
@@ -164,7 +196,9 @@ void Account::finish(const control::LedgerAnswer& answer) {
   Request request = requests_.front();
   requests_.pop_front();
   auto& message = request.message;
-  if (message.op == (uint32_t)LedgerOp::reserve && answer.granted) {
+  bool charges =
+      message.op == (uint32_t)LedgerOp::reserve || message.op == (uint32_t)LedgerOp::resume;
+  if (charges && answer.granted) {
     if (request.abandoned)
       post({0, (uint32_t)LedgerOp::release, message.partition, message.bytes, {}}, nullptr);
     else
@@ -201,6 +235,11 @@ bool Account::has_session(pid_t pid) const {
   return c && c->page() && std::ranges::any_of(c->page()->sessions, [&](auto& entry) {
            return entry.server_pid == (uint32_t)pid;
          });
+}
+
+uint32_t Account::own_session() const {
+  auto c = connection();
+  return c ? c->own_pid() : 0;
 }
 
 std::vector<wire::NvmlProcess> Account::processes(uint32_t partition) const {

@@ -45,6 +45,15 @@ class Account {
   bool open_context(uint32_t partition);
   // Releases what was granted. The values of this session show it at once.
   void release(uint32_t partition, uint64_t bytes);
+  // ---- suspension (ADR 84) ----
+  // Says that the memory of this session is saved and released. Waits for a launcher. False: it
+  // must be restored, because no launcher waits for this.
+  bool confirm_suspension();
+  // Charges memory. Waits until it is free, and for a launcher.
+  void reserve_when_free(uint32_t partition, uint64_t bytes);
+  // Say that the memory is as it was: after a suspension, or because of `reason` instead of one.
+  void confirm_resumption();
+  void keep_memory(const std::string& reason);
   // Records the name of an unsupported call.
   void add_refused_call(const std::string& name);
 
@@ -55,6 +64,7 @@ class Account {
   uint64_t charged(uint32_t partition) const;  // by all sessions of the allocation
   uint64_t charged_here(uint32_t partition) const { return charged_here_[partition]; }
   bool has_session(pid_t pid) const;  // true if it is a session server of this allocation
+  uint32_t own_session() const;       // pid of this session server for the launcher; 0: unknown
   std::vector<wire::NvmlProcess> processes(uint32_t partition) const;  // programs and their charges
 
  private:
@@ -69,6 +79,8 @@ class Account {
   };
   void post(control::LedgerRequest message, Outcome* outcome);
   bool request(const control::LedgerRequest& message);
+  bool request_without_limit(const control::LedgerRequest& message);
+  void post_text(control::LedgerOp op, const std::string& text);
   void run();
   void finish(const control::LedgerAnswer& answer);
   bool has_refused_call() const;

@@ -35,7 +35,8 @@ void handlers::create_array(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto d = in.get<CUDA_ARRAY3D_DESCRIPTOR>();
   uint32_t levels = in.get<uint32_t>(), partition = s.current_partition();
-  if (!in.ok() || d.NumChannels > kMaxChannels) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || d.NumChannels > kMaxChannels || !has_values(d))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (levels) levels = mipmap_levels(d, levels);  // as the driver does
   uint64_t bytes = array_charge(s.cu, d, levels), made = 0;
   if (!s.account.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);

@@ -8,18 +8,61 @@
 
 namespace busbar::server {
 
-void update_capturing(Session& s, StreamState& st) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!st.legacy && s.cu.cuStreamIsCapturing) s.cu.cuStreamIsCapturing(st.handle, &status);
-  st.capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+CUresult enter_capture(Session& s, StreamState& st) {
+  if (!st.blocking || st.legacy || st.uncaptured) return CUDA_SUCCESS;
+  CUstream own = nullptr;
+  if (CUresult r = s.cu.cuStreamCreateWithPriority(&own, CU_STREAM_NON_BLOCKING, st.priority))
+    return r;
+  st.uncaptured = std::exchange(st.handle, own);
+  return CUDA_SUCCESS;
 }
 
+namespace {
+// The stream stands for itself again.
+void restore(Session& s, StreamState& st) {
+  CUstream own = std::exchange(st.uncaptured, nullptr);
+  if (own) s.cu.cuStreamDestroy(std::exchange(st.handle, own));
+}
+
+// Of a capture of this stream, which ends without a graph.
 void forget_captured_graph(Session& s, StreamState& st) {
   auto graph = (uint64_t)std::exchange(st.captured_graph, nullptr);
   if (graph && st.captures_new_graph)
     s.objects.remove(ObjectKind::graph, graph);
   else if (graph)
     s.objects.set_owner(ObjectKind::graph, graph, 0);
+}
+}  // namespace
+
+void leave_capture(Session& s, StreamState& st) {
+  bool is_new = st.captures_new_graph;
+  CUgraph g = nullptr;
+  forget_captured_graph(s, st);
+  if (st.began_capture && s.cu.cuStreamEndCapture && !s.cu.cuStreamEndCapture(st.handle, &g))
+    if (g && is_new) s.cu.cuGraphDestroy(g);
+  restore(s, st);
+}
+
+void update_capturing(Session& s, StreamState& st) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!st.legacy && s.cu.cuStreamIsCapturing) s.cu.cuStreamIsCapturing(st.handle, &status);
+  st.capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!st.capturing) restore(s, st);
+}
+
+CUresult update_captures(Session& s) {
+  CUresult error = CUDA_SUCCESS;
+  s.active_captures = 0;
+  for (auto& [id, st] : s.streams) {
+    if (st.capturing) {
+      s.use_context(st.context);
+      update_capturing(s, st);
+      if (!st.capturing && !error) error = st.capture_error;
+    }
+    if (!st.capturing) st.began_capture = false;
+    if (st.began_capture) ++s.active_captures;
+  }
+  return error;
 }
 
 namespace {
@@ -32,11 +75,11 @@ void own_captured_graph(Session& s, StreamState& st, CUgraph given) {
   const CUgraphEdgeData* edges = nullptr;
   size_t count = 0;
   CUgraph graph = given;
+  st.captures_new_graph = !given;
   if (!graph && s.cu.cuStreamGetCaptureInfo)
     s.cu.cuStreamGetCaptureInfo(st.handle, &status, &id, &graph, &nodes, &edges, &count);
   if (!graph || s.objects.owner(ObjectKind::graph, (uint64_t)graph)) return;
   st.captured_graph = graph;
-  st.captures_new_graph = !given;
   s.objects.add(ObjectKind::graph, (uint64_t)graph);
   s.objects.set_owner(ObjectKind::graph, (uint64_t)graph, (uint64_t)st.handle);
 }
@@ -63,6 +106,8 @@ bool read_capture_start(const Session& s, wire::Decoder& in, CaptureStart& start
 }
 
 CUresult start_capture(Session& s, StreamState& st, const CaptureStart& start) {
+  if (st.legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (CUresult r = enter_capture(s, st)) return r;
   if (!start.graph)
     return s.cu.cuStreamBeginCapture
                ? s.cu.cuStreamBeginCapture(st.handle, CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -86,12 +131,15 @@ Outcome handlers::begin_capture(Pipeline& p, Record& r, StreamState& st) {
     s.reply(reply, CUDA_ERROR_INVALID_VALUE);
     return Outcome::done;
   }
+  p.fences.record_last(st);  // nothing tells the end of earlier work while the stream is captured
   CUresult error = start_capture(s, st, start);
   if (!error) {
-    st.capturing = true;
+    st.capturing = st.began_capture = true;
     st.capture_error = CUDA_SUCCESS;
     ++s.active_captures;
     own_captured_graph(s, st, start.graph);
+  } else if (!st.capturing) {
+    restore(s, st);
   }
   s.reply(reply, error);
   return Outcome::done;
@@ -106,12 +154,9 @@ Outcome handlers::end_capture(Pipeline& p, Record& r, StreamState& st) {
   CUgraph g = nullptr;
   CUresult error =
       s.cu.cuStreamEndCapture ? s.cu.cuStreamEndCapture(st.handle, &g) : CUDA_ERROR_NOT_SUPPORTED;
-  for (auto& [id, other] : s.streams) {
-    if (!other.capturing) continue;
-    update_capturing(s, other);
-    if (!other.capturing && other.capture_error && !error) error = other.capture_error;
-  }
-  if (s.active_captures) --s.active_captures;
+  CUresult of_capture = update_captures(s);
+  if (!error) error = of_capture;
+  s.use_context(st.context);
   if (g == st.captured_graph && !error && !invalid) st.captures_new_graph = false;  // it stays
   if (!st.capturing) forget_captured_graph(s, st);
   if (g && (invalid || error) && !given) {

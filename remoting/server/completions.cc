@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace busbar::server {
 
@@ -127,6 +128,22 @@ bool Completions::completed(const CompletionFence& fence) {
   return r != CUDA_ERROR_NOT_READY;
 }
 
+// An error is told to the client at once. The work that was submitted before runs on, unless the
+// error is one of the GPU.
+bool Completions::is_running(const CompletionFence& fence) const {
+  return fence.gate && fence.event && error_ &&
+         s_.cu.cuEventQuery(fence.event) == CUDA_ERROR_NOT_READY;
+}
+
+// Returns true if work of running_ has ended.
+bool Completions::end_running() {
+  size_t before = running_.size();
+  for (auto& fence : std::exchange(running_, {})) release(fence);
+  if (running_.size() == before) return false;
+  ++published_;
+  return true;
+}
+
 // Returns the completed fence with the lowest position among the heads of the streams, or end().
 // A fence of another stream on which it depends has a lower position and completed before it. The
 // search therefore starts over after every hit, so that completions are published in causal order.
@@ -147,17 +164,30 @@ Completions::Pending::iterator Completions::first_completed() {
   return found;
 }
 
-// Returns true if a fence was published.
+// Ends the use of the event of a fence that is published, and its part of a turn.
+void Completions::release(const CompletionFence& fence) {
+  if (is_running(fence)) {
+    CompletionFence& kept = running_.emplace_back();
+    kept.event = fence.event;
+    kept.context = fence.context;
+    kept.gate = fence.gate;
+    kept.records = fence.records;
+    return;
+  }
+  pending_count_.fetch_sub(1, std::memory_order_relaxed);
+  if (fence.event) idle_events_[fence.context].push_back(fence.event);
+  if (fence.gate) fence.gate->complete(fence.records);
+}
+
+// Returns true if a fence was published, or work of running_ has ended.
 bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
-  bool any = false;
+  bool any = end_running();
   for (auto it = first_completed(); it != pending_.end() && s_.link.has_room();
        it = first_completed()) {
     CompletionFence fence = std::move(it->second.front());
     it->second.pop_front();
-    pending_count_.fetch_sub(1, std::memory_order_relaxed);
     publishing_ = true;
-    if (fence.event) idle_events_[fence.context].push_back(fence.event);
-    if (fence.gate) fence.gate->complete(fence.counted);
+    release(fence);
     CUresult error = error_;
     lock.unlock();
     publish(fence, error);
@@ -173,7 +203,7 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
 // one stream may wait for the program, and the program for another stream: run_beside() sees that.
 void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
   bool room = s_.link.has_room();
-  if (pending_.size() > 1 || !room) {
+  if (pending_.size() != 1 || !running_.empty() || !room) {
     added_.wait_for(lock, room ? kPollPause : kFullPause);
     return;
   }
@@ -220,7 +250,7 @@ void Completions::run() {
     } else if (publish_completed(lock)) {
       rounds = 0;
       if (wake_executor_) s_.link.wake();
-    } else if (pending_.empty()) {
+    } else if (pending_.empty() && running_.empty()) {
       rounds = 0;
       added_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
     } else if (++rounds < kSpinRounds) {

@@ -37,7 +37,7 @@ struct CompletionFence {
   std::shared_ptr<StreamUse> use;  // of the stream
   uint64_t submitted = 0;          // records of the stream before the fence, since its start
   TurnGate* gate = nullptr;        // of the GPU; null: none
-  uint32_t counted = 0;            // for the gate
+  uint32_t records = 0;            // with work before the fence, for the gate
   std::vector<Delivery> deliveries;
   std::vector<PinnedBuffer> consumed;     // sources of host-to-device copies
   uint64_t consumed_bytes = 0;            // bulk bytes, returned to the client as credit
@@ -76,6 +76,9 @@ class Completions {
   void run_beside();
   bool others_pending() const;
   bool completed(const CompletionFence& fence);
+  bool is_running(const CompletionFence& fence) const;
+  bool end_running();
+  void release(const CompletionFence& fence);
   Pending::iterator first_completed();
   bool publish_completed(std::unique_lock<std::mutex>& lock);
   void wait_for_progress(std::unique_lock<std::mutex>& lock);
@@ -85,8 +88,10 @@ class Completions {
   std::mutex mutex_;
   std::condition_variable added_;
   Pending pending_;
-  std::atomic<uint32_t> pending_count_{0};
+  std::atomic<uint32_t> pending_count_{0};                // with running_
   std::map<uint32_t, std::vector<CUevent>> idle_events_;  // by context
+  // Published because of an error, while their work of a turn still runs.
+  std::vector<CompletionFence> running_;
   CUresult error_ = CUDA_SUCCESS;
   bool stopping_ = false;
   bool publishing_ = false;

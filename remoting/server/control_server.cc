@@ -1,18 +1,16 @@
 #include "server/control_server.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
-#include "control/log.h"
 #include "control/messages.h"
 #include "control/offers.h"
 #include "server/ipc.h"
+#include "server/session_end.h"
 #include "transport/clock.h"
 #include "transport/session_keys.h"
 
@@ -21,7 +19,6 @@ namespace busbar::server {
 namespace {
 constexpr int kHandshakeMs = 5000;
 constexpr int kMessageMs = 1000;   // another session may connect and stay silent
-constexpr int kFarewellMs = 500;   // for the client to take the reason of the end
 constexpr int kMaxHandshakes = 4;  // of bulk connections at a time
 
 std::atomic<int> g_handshakes{0};
@@ -57,28 +54,18 @@ void attach_bulk(const ControlServer& c, int connection) {
   }).detach();
 }
 
-void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
+void share(const ControlServer& c, int fd, const wire::IpcToken& token) {
   ucred peer{};
-  int memory = control::peer_of(fd, peer) ? export_shared_memory(c.session, token, peer.pid) : -1;
-  control::send_message(fd, memory < 0 ? Kind::refused : Kind::ok, nullptr, 0, memory,
+  int shared = control::peer_of(fd, peer) ? export_shared(c.session, token, peer.pid) : -1;
+  control::send_message(fd, shared < 0 ? Kind::refused : Kind::ok, nullptr, 0, shared,
                         message_deadline());
-  if (memory >= 0) close(memory);
+  if (shared >= 0) close(shared);
 }
 
-// Sending blocks while the client takes nothing, so a thread ends the process in any case.
-[[noreturn]] void end_session(const ControlServer& c, control::EndReason reason) {
-  reason.text[sizeof reason.text - 1] = 0;
-  struct {
-    uint32_t error;
-    char text[sizeof reason.text];
-  } body{CUDA_ERROR_DEVICE_UNAVAILABLE, {}};
-  std::memcpy(body.text, reason.text, sizeof body.text);
-  std::thread([text = std::string(reason.text)] {
-    poll(nullptr, 0, kFarewellMs);
-    end_process(text, 0);
-  }).detach();
-  c.session.link.send(wire::Frame::session_error, &body, sizeof body);
-  end_process(reason.text, 0);
+// The sizes of the partitions may have changed.
+void note_sizes(const ControlServer& c) {
+  c.session.sizes_changed = true;
+  c.executor.wake();
 }
 
 // Serves one connection until it ends or breaks the protocol.
@@ -95,11 +82,21 @@ void serve_requests(const ControlServer& c, int fd) {
     } else if (h.kind == (uint32_t)Kind::account && attached >= 0) {
       c.session.account.connect(attached);
       attached = -1;
+      note_sizes(c);
     } else if (h.kind == (uint32_t)Kind::turns && attached >= 0) {
       c.session.turns->connect(attached);
       attached = -1;
+    } else if (h.kind == (uint32_t)Kind::resized) {
+      note_sizes(c);
+    } else if (h.kind == (uint32_t)Kind::suspend_memory) {
+      control::SuspendRequest request;
+      std::memcpy(&request, &reason, sizeof request);
+      c.executor.suspend(request.wait_ms, request.host_bytes);
+    } else if (h.kind == (uint32_t)Kind::resume_memory) {
+      c.executor.resume();
     } else if (h.kind == (uint32_t)Kind::end) {
-      end_session(c, reason);
+      reason.text[sizeof reason.text - 1] = 0;
+      end_session(c.session.link, CUDA_ERROR_DEVICE_UNAVAILABLE, reason.text);
     }
     if (attached >= 0) close(attached);
   }
@@ -111,7 +108,7 @@ void serve_offer(const ControlServer& c, int fd) {
   wire::IpcToken token;
   if (control::receive_message(fd, h, &token, sizeof token, nullptr, message_deadline()) &&
       h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof token)
-    share_memory(c, fd, token);
+    share(c, fd, token);
 }
 
 // Serves the connections that `next` returns on a thread of its own.
@@ -141,11 +138,6 @@ int take_offer(const ControlServer& c) {
 void start_control_server(const ControlServer& server) {
   serve(server, accept_connection, serve_requests);
   serve(server, take_offer, serve_offer);
-}
-
-void end_process(const std::string& reason, int code) {
-  control::log_line("session server", "ended", "pid " + std::to_string(getpid()), reason);
-  std::_Exit(code);
 }
 
 }  // namespace busbar::server

@@ -23,7 +23,4 @@ struct ControlServer {
 // Serves each socket on a thread of its own until the process ends.
 void start_control_server(const ControlServer& server);
 
-// Ends the process at once: threads may still wait for the driver, and the kernel frees everything.
-[[noreturn]] void end_process(const std::string& reason, int code);
-
 }  // namespace busbar::server

@@ -1,12 +1,15 @@
 #include "server/copy_descriptor.h"
 
+#include "wire/enumeration.h"
+
 namespace busbar::server {
 
 bool valid_copy(const Session& s, const CUDA_MEMCPY3D& c, ProgramSide side) {
   if (side > ProgramSide::destination) return false;
-  auto on_device = [&](CUmemorytype type, CUarray a) {
-    return type == CU_MEMORYTYPE_DEVICE ||
-           (type == CU_MEMORYTYPE_ARRAY && s.objects.contains(ObjectKind::array, (uint64_t)a));
+  auto on_device = [&](const CUmemorytype& type, CUarray a) {
+    return wire::has_value(type) &&
+           (type == CU_MEMORYTYPE_DEVICE ||
+            (type == CU_MEMORYTYPE_ARRAY && s.objects.contains(ObjectKind::array, (uint64_t)a)));
   };
   uint64_t bytes = copy_bytes(c);
   bool bounded = bytes && bytes <= wire::kMaxStagedBytes;

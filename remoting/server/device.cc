@@ -1,5 +1,7 @@
 #include "server/device.h"
 
+#include <algorithm>
+
 #include "checked_size.h"
 #include "server/reply.h"
 #include "wire/format.h"
@@ -24,6 +26,15 @@ uint64_t reserve_arena(Driver& cu, DeviceState& d, std::vector<uint64_t>& offere
   return 0;
 }
 
+// A partition grows up to the memory of its GPU.
+uint64_t arena_bytes(Driver& cu, const DeviceState& d) {
+  size_t of_gpu = 0;
+  cu.cuDeviceTotalMem(&of_gpu, d.device);
+  CheckedSize bytes =
+      CheckedSize(std::max<uint64_t>(of_gpu, d.known_bytes)) * wire::kArenaMemoryMultiple;
+  return std::min(bytes.rounded_up(wire::kGranularity).value(), wire::kArenaSlotBytes);
+}
+
 void append_attributes(Driver& cu, CUdevice device, std::string& out) {
   for (int a = 0; a < wire::kDeviceAttributes; ++a) {
     int value = 0;
@@ -34,6 +45,15 @@ void append_attributes(Driver& cu, CUdevice device, std::string& out) {
   }
 }
 }  // namespace
+
+bool reserve_client_addresses(Driver& cu) {
+  constexpr uint64_t kBytes = wire::kLastPinnedAddress - wire::kFirstRangeAddress;
+  CUdeviceptr got = 0;
+  if (cu.cuMemAddressReserve(&got, kBytes, wire::kGranularity, wire::kFirstRangeAddress, 0))
+    return false;
+  if (got != wire::kFirstRangeAddress) cu.cuMemAddressFree(got, kBytes);
+  return got == wire::kFirstRangeAddress;
+}
 
 std::string describe_devices(Driver& cu, const Account& account, std::vector<DeviceState>& devices,
                              std::vector<uint64_t> offered) {
@@ -49,13 +69,12 @@ std::string describe_devices(Driver& cu, const Account& account, std::vector<Dev
     CUuuid uuid{};
     cu.cuDeviceGetName(name, sizeof name, d.device);
     cu.cuDeviceGetUuid(&uuid, d.device);
-    uint64_t memory = account.limit(d.partition);
-    uint64_t bytes =
-        (CheckedSize(memory) * wire::kArenaMemoryMultiple).rounded_up(wire::kGranularity).value();
-    uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;
+    d.known_bytes = account.limit(d.partition);
+    uint64_t bytes = arena_bytes(cu, d);
+    uint64_t arena = reserve_arena(cu, d, offered, bytes);
     out.append(name, sizeof name);
     out.append((const char*)&uuid, sizeof uuid);
-    append<uint64_t>(out, memory);
+    append<uint64_t>(out, d.known_bytes);
     append<uint64_t>(out, arena);
     append<uint64_t>(out, arena ? bytes : 0);
     append_attributes(cu, d.device, out);

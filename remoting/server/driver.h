@@ -49,6 +49,7 @@ namespace busbar::server {
   CU(cuTensorMapReplaceAddress)                                                                   \
   CU(cuGetExportTable)                                                                            \
   CU(cuModuleGetFunctionCount) CU(cuModuleEnumerateFunctions) CU(cuFuncGetName)                   \
+  CU(cuMemHostRegister) CU(cuMemHostUnregister) CU(cuMemHostGetDevicePointer)                     \
   CU(cuOccupancyMaxActiveClusters) CU(cuOccupancyMaxPotentialClusterSize)
 // clang-format on
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "server/driver.h"
+#include "server/shared_event.h"
 
 namespace busbar::server {
 
@@ -22,6 +23,7 @@ struct DriverEvent {
   Driver& cu;
   CUevent handle = nullptr;  // null when its creation failed
   CUresult error = CUDA_SUCCESS;
+  bool captured = false;  // its record is a part of a capture
 };
 
 struct EventState {
@@ -30,6 +32,7 @@ struct EventState {
   std::shared_ptr<DriverEvent> current;
   uint32_t stream = 0;    // of the newest record
   uint64_t sequence = 0;  // of the newest record in its stream queue; 0: it was not parked
+  std::shared_ptr<SharedEvent> shared;  // null, except for an event that sessions may share
   bool in_graph = false;  // a graph node names the event, which keeps one version from now on
 };
 

@@ -5,6 +5,7 @@
 
 #include "server/kernel_output.h"
 #include "server/operations.h"
+#include "server/partition_sizes.h"
 #include "server/submit.h"
 
 namespace busbar::server {
@@ -13,6 +14,7 @@ namespace {
 constexpr size_t kReceiveBytes = 256 << 10;
 constexpr size_t kCompactBytes = 1 << 20;
 constexpr int kReceiveMs = 1000;
+constexpr int kFullPauseMs = 5;    // while held records fill the memory for them
 constexpr int kFarewellMs = 1000;  // as long as the client waits for the end of its session
 constexpr int kSpinRounds = 4000;
 // On a small machine the client may need this core.
@@ -33,14 +35,27 @@ Executor::Executor(Session& s)
       completions_(s),
       fences_(s, queues_, completions_),
       workers_(s.cu),
-      pipeline_{s, queues_, fences_, workers_, {}, false, {}} {}
+      pipeline_{s, queues_, fences_, workers_, {}, false, {}},
+      suspension_(pipeline_) {}
 
 void Executor::wake() {
   s_.link.wake();
 }
 
+void Executor::suspend(uint32_t patience_ms, uint64_t host_bytes) {
+  suspension_.request(patience_ms, host_bytes);
+  wake();
+}
+
+void Executor::resume() {
+  suspension_.request_resumption();
+  wake();
+}
+
 void Executor::advance() {
   make_charged_contexts(pipeline_);
+  s_.shared_events.complete_abandoned(s_.account);
+  if (s_.sizes_changed.exchange(false)) announce_partition_sizes(s_);
   do {
     published_ = completions_.published();
     if (s_.turns) s_.turns->begin_pass();
@@ -66,12 +81,13 @@ bool Executor::limit_held_records() {
   if (pause_all != s_.all_paused) {
     s_.all_paused = pause_all;
     tell_client(wire::kAllStreams, pause_all);
+    if (pause_all) wake();  // posted work that ended just before does not, so count once more
   }
   return held <= wire::kMaxHeldBytes;
 }
 
 bool Executor::awaits_completions() const {
-  return !queues_.idle() || (s_.turns && s_.turns->is_draining());
+  return !queues_.idle() || (s_.turns && s_.turns->is_draining()) || suspension_.is_draining();
 }
 
 // Lets the background thread publish. Returns true if a parked record may run already.
@@ -94,6 +110,10 @@ std::string Executor::run() {
   Input input;
   while (!pipeline_.leaving) {
     if (!receive(input)) return kClientGone;
+    if (suspension_.active() && holds_records(input)) {
+      if (!wait_in_suspension(input)) return kClientGone;
+      continue;
+    }
     if (!process(input)) return "malformed record at " + std::to_string(reader_.position());
     advance();
     if (malformed_) return kMalformedParked;
@@ -110,12 +130,35 @@ std::string Executor::run() {
 
 // Waits for bytes if there are none. False when the client is gone.
 bool Executor::receive(Input& input) {
-  if (!input.empty()) return s_.link.receive(input.bytes, kReceiveBytes, 0);
+  if (!input.empty()) return suspension_.active() || s_.link.receive(input.bytes, kReceiveBytes, 0);
   if (poll_link(input.bytes)) return true;
   if (prepare_sleep()) return true;
-  if (!s_.link.receive(input.bytes, kReceiveBytes, kReceiveMs)) return false;
+  int wait_ms = suspension_.wait_ms(kReceiveMs);
+  if (!s_.link.receive(input.bytes, kReceiveBytes, wait_ms)) return false;
   if (input.bytes.empty()) flush_kernel_output();
   return true;
+}
+
+// True if the records wait, because the session is suspended. A client that ends a suspended
+// session needs no memory.
+bool Executor::holds_records(const Input& input) {
+  advance();
+  wire::RecordHeader first;
+  bool ends = wire::next_record(input.bytes.data() + input.used, input.bytes.size() - input.used,
+                                first) > 0 &&
+              first.opcode == (uint16_t)wire::Op::end_session;
+  return !(ends && suspension_.is_suspended()) && suspension_.holds(!input.empty());
+}
+
+// Takes no more records than the client may have under way, and waits for a change. False when the
+// client is gone.
+bool Executor::wait_in_suspension(Input& input) {
+  if (input.empty()) return s_.link.alive();  // receive() waits
+  int wait_ms = prepare_sleep() ? 0 : suspension_.wait_ms(kReceiveMs);
+  if (input.bytes.size() < wire::kMaxHeldBytes)
+    return s_.link.receive(input.bytes, kReceiveBytes, wait_ms);
+  suspension_.wait_for_change(kFullPauseMs);
+  return s_.link.alive();
 }
 
 bool Executor::process(Input& input) {

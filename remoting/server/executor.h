@@ -7,8 +7,8 @@
 // Handlers that may wait run on helper threads: the executor never waits for anything that only it
 // can make progress on (docs/adr/056-never-wait-on-the-executor.md).
 //
-// Thread safety: one thread calls run(), or process() and advance(). wake() may be called from any
-// thread.
+// Thread safety: one thread calls run(), or process() and advance(). wake(), suspend() and resume()
+// may be called from any thread.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,6 +20,7 @@
 #include "server/record_order.h"
 #include "server/record_reader.h"
 #include "server/stream_queue.h"
+#include "server/suspension.h"
 #include "server/worker.h"
 
 namespace busbar::server {
@@ -37,6 +38,9 @@ class Executor {
   void advance();
   // Ends a wait of run(): bulk bytes have arrived, for example.
   void wake();
+  // Suspend the session, see Suspension::request(), and resume it before it has records.
+  void suspend(uint32_t patience_ms, uint64_t host_bytes);
+  void resume();
 
  private:
   // The received bytes; those before `used` have been processed.
@@ -47,6 +51,8 @@ class Executor {
     void discard_used();
   };
   bool receive(Input& input);
+  bool holds_records(const Input& input);
+  bool wait_in_suspension(Input& input);
   bool prepare_sleep();
   bool awaits_completions() const;  // parked records, or the end of a turn
   bool process(Input& input);
@@ -65,6 +71,7 @@ class Executor {
   FenceRecorder fences_;
   Workers workers_;
   Pipeline pipeline_;
+  Suspension suspension_;
   bool malformed_ = false;       // a parked record was malformed
   bool holds_too_much_ = false;  // the client sends on although it is paused
   uint64_t launches_flushed_ = 0;

@@ -62,21 +62,33 @@ CUevent FenceRecorder::take_event(ContextState& c, uint32_t context) {
   return r ? nullptr : e;
 }
 
+// Returns an event that tells the end of the work of the stream; null if there is none. Work
+// without an event counts as unfinished.
+CUevent FenceRecorder::record_event(ContextState& c, const StreamState& st) {
+  CUevent e = take_event(c, st.context);
+  CUresult r = e ? s_.cu.cuEventRecord(e, st.handle) : CUDA_SUCCESS;
+  if (!r) return e;
+  check(r);
+  s_.cu.cuEventDestroy(e);
+  return nullptr;
+}
+
 void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFence fence) {
   ContextState* c = s_.context(st.context);
   fence.use = st.use;
   fence.submitted = st.use->submitted;
-  uint32_t records = std::exchange(st.unfenced, 0);
   if (!c) {
-    if (st.gate) st.gate->remove_unfenced(records);
+    if (st.gate) st.gate->remove_unfenced(std::exchange(st.unfenced, 0));
     return completions_.discard(fence);
   }
-  fence.gate = st.gate;
-  if (st.gate) fence.counted = st.gate->add_fence(records);
   // An event would become a part of the capture, and a query of it an error. Captured work does not
   // run: the fence completes when its turn comes. Another thread of the program began the capture.
-  if (!st.capturing) fence.event = take_event(*c, st.context);
-  if (fence.event) check(s_.cu.cuEventRecord(fence.event, st.handle));
+  if (!st.capturing) fence.event = record_event(*c, st);
+  if (st.gate && fence.event) {
+    fence.gate = st.gate;
+    fence.records = std::exchange(st.unfenced, 0);
+    st.gate->add_fence(fence.records);
+  }
   fence.context = st.context;
   fence.stream = st.id;
   fence.position = position;

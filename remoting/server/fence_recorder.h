@@ -50,6 +50,7 @@ class FenceRecorder {
   bool open(const StreamState& st) const;
   void list(StreamState& st);
   CUevent take_event(ContextState& c, uint32_t context);
+  CUevent record_event(ContextState& c, const StreamState& st);
   Session& s_;
   const StreamQueues& queues_;
   Completions& completions_;

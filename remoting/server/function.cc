@@ -59,7 +59,7 @@ void reply_occupancy(Session& s, wire::Decoder in,
                      CUresult (*query)(int*, CUfunction, const CUlaunchConfig*)) {
   uint64_t reply = in.get<uint64_t>();
   CUfunction f = s.function_handle(in.get<uint32_t>());
-  CUlaunchConfig config = read_launch_config(in);
+  CUlaunchConfig config = driver_config(in.get<wire::LaunchConfig>());
   if (config.numAttrs > wire::kMaxLaunchAttributes) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   LaunchAttributes attributes;
   CUresult refused = attributes.read(in, config);

@@ -1,10 +1,14 @@
 // Graph nodes that name memory, functions or events of the program: added and changed.
 #include "server/graph_nodes.h"
+
+#include <algorithm>
+
 #include "server/copy_descriptor.h"
 #include "server/handlers.h"
 #include "server/optional_call.h"
 #include "server/reply.h"
 #include "server/session.h"
+#include "wire/enumeration.h"
 
 namespace busbar::server {
 
@@ -126,7 +130,11 @@ void handlers::batch_mem_op_node(Session& s, wire::Decoder in) {
   p.flags = in.get<uint32_t>();
   p.count = in.get<uint32_t>();
   std::vector<CUstreamBatchMemOpParams> operations;
-  if (p.count > kMaxBatchMemOps || !in.elements(operations, p.count))
+  auto is_known = [](auto& operation) {
+    return has_values(operation);
+  };
+  if (p.count > kMaxBatchMemOps || !in.elements(operations, p.count) ||
+      !std::ranges::all_of(operations, is_known))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   p.paramArray = operations.data();
   s.work_waits = true;  // an operation may wait for a value
@@ -143,7 +151,7 @@ void handlers::conditional_node(Session& s, wire::Decoder in) {
   CUgraphNodeParams p{};
   p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   p.conditional.handle = in.get<uint64_t>();
-  p.conditional.type = (CUgraphConditionalNodeType)in.get<uint32_t>();
+  p.conditional.type = wire::take<CUgraphConditionalNodeType>(in);
   p.conditional.size = in.get<uint32_t>();
   p.conditional.ctx = s.current;
   if (!in.ok() || p.conditional.size > kMaxConditionalBodies ||

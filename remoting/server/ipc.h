@@ -1,4 +1,4 @@
-// Memory that one session shares with another session of the same allocation.
+// Memory and events that one session shares with another session of the same allocation.
 //
 // Thread safety: any thread.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace busbar::server {
 
-// Returns a descriptor of the memory that `token` names, for the session server `requester`. -1 if
-// the token is unknown or the process holds no session of this allocation.
-int export_shared_memory(Session& s, const wire::IpcToken& token, pid_t requester);
+// Returns a descriptor of the memory or the event that `token` names, for the session server
+// `requester`. -1 if the token is unknown or the process holds no session of this allocation.
+int export_shared(Session& s, const wire::IpcToken& token, pid_t requester);
 
 }  // namespace busbar::server

@@ -5,15 +5,14 @@
 
 namespace busbar::server {
 
-// function, grid, block, shared bytes, number of attributes, parameter bytes, 0, attributes,
-// parameters
+// wire::LaunchFields, attributes, parameters
 Outcome handlers::launch(Pipeline& p, Record& r, StreamState& st) {
   Session& s = p.session;
   wire::Decoder in = r.decoder();
-  CUfunction f = s.function_handle(in.get<uint32_t>());
-  CUlaunchConfig config = read_launch_config(in);
-  size_t bytes = in.get<uint32_t>();
-  in.get<uint32_t>();
+  auto fields = in.get<wire::LaunchFields>();
+  CUfunction f = s.function_handle(fields.function);
+  CUlaunchConfig config = driver_config(fields.config);
+  size_t bytes = fields.parameter_bytes;
   if (config.numAttrs > wire::kMaxLaunchAttributes) return Outcome::malformed;
   LaunchAttributes attributes;
   CUresult refused = attributes.read(in, config);

@@ -4,21 +4,14 @@
 
 #include "wire/decode.h"
 #include "wire/launch_attribute.h"
+#include "wire/launch_fields.h"
 
 namespace busbar::server {
 
-// Reads grid, block, shared bytes and the number of attributes, which is not checked.
-inline CUlaunchConfig read_launch_config(wire::Decoder& in) {
-  CUlaunchConfig config{};
-  config.gridDimX = in.get<uint32_t>();
-  config.gridDimY = in.get<uint32_t>();
-  config.gridDimZ = in.get<uint32_t>();
-  config.blockDimX = in.get<uint32_t>();
-  config.blockDimY = in.get<uint32_t>();
-  config.blockDimZ = in.get<uint32_t>();
-  config.sharedMemBytes = in.get<uint32_t>();
-  config.numAttrs = in.get<uint32_t>();
-  return config;
+// Returns the configuration for the driver, without attributes. Their number is not checked.
+inline CUlaunchConfig driver_config(const wire::LaunchConfig& c) {
+  return {c.grid[0],  c.grid[1],      c.grid[2], c.block[0], c.block[1],
+          c.block[2], c.shared_bytes, nullptr,   nullptr,    c.attributes};
 }
 
 // The attributes of a launch, of which the driver gets only fields that the table permits.
@@ -29,9 +22,9 @@ class LaunchAttributes {
   CUresult read(wire::Decoder& in, CUlaunchConfig& config) {
     CUresult refused = CUDA_SUCCESS;
     for (uint32_t i = 0; i < config.numAttrs && in.ok(); ++i) {
-      auto given = in.get<CUlaunchAttribute>();
-      list_[i] = {given.id, {}, given.value};
-      CUresult r = wire::keep_fields(given.id, wire::AttributeUse::launch, list_[i].value);
+      auto given = in.get<wire::RawAttribute>();
+      CUresult r = wire::keep_fields(given.id, wire::AttributeUse::launch, given.value);
+      list_[i] = {r ? CU_LAUNCH_ATTRIBUTE_IGNORE : (CUlaunchAttributeID)given.id, {}, given.value};
       if (r) refused = r;
     }
     config.attrs = list_;

@@ -4,6 +4,7 @@
 #include "server/jit_options.h"
 #include "server/module_image.h"
 #include "server/session.h"
+#include "wire/enumeration.h"
 
 namespace busbar::server {
 
@@ -14,7 +15,7 @@ constexpr uint32_t kMaxInputs = 256;
 CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState state,
                     std::vector<std::string>& images) {
   for (uint32_t i = 0; i < count; ++i) {
-    auto type = (CUjitInputType)in.get<uint32_t>();
+    auto type = wire::take<CUjitInputType>(in);
     in.get<uint32_t>();
     uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
     if (!in.ok() || bytes > wire::kMaxImageBytes || !s.bulk.wait(transfer, bytes, kUploadTimeoutMs))

@@ -8,14 +8,14 @@
 #include <cstdio>
 #include <cstring>
 
-#include "control/hex.h"
 #include "control/messages.h"
-#include "control/offers.h"
+#include "control/session_sockets.h"
 #include "server/control_server.h"
 #include "server/executor.h"
 #include "server/kernel_output.h"
 #include "server/nvml.h"
 #include "server/sandbox.h"
+#include "server/session_end.h"
 #include "transport/rendezvous.h"
 
 namespace {
@@ -86,21 +86,6 @@ bool report_ready(bool shared, const std::string& description, const Isolation& 
       isolation.violations);
 }
 
-// Waits for the start message. Returns the client's connection; `meeting` gets a connection to its
-// socket for shared memory, or -1.
-int receive_start(control::SessionStart& start, int& meeting) {
-  control::Header h;
-  int client = -1;
-  if (!control::receive_message(kStartFd, h, &start, sizeof start, &client) ||
-      h.kind != (uint32_t)control::Kind::start || client < 0 ||
-      start.partitions > wire::kMaxDevices)
-    end_process("no valid start message", kStartFailed);
-  if (start.meeting && (!control::receive_message(kStartFd, h, nullptr, 0, &meeting) ||
-                        h.kind != (uint32_t)control::Kind::meeting))
-    end_process("no connection to the client", kStartFailed);
-  return client;
-}
-
 // Waits until the launcher has finished with the client's connection. Before that it sends the
 // connections of the account and of the turns.
 void wait_for_launcher(Account& account, Turns& turns) {
@@ -144,44 +129,46 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   return bytes;
 }
 
+void identify(Session& session, const control::SessionStart& start, Turns& turns) {
+  std::memcpy(session.id.data(), start.id, session.id.size());
+  session.socket_folder = start.socket_folder;
+  session.turns = &turns;
+  session.sizes_changed = true;  // since they were described
+}
+
 [[noreturn]] void serve_session(Driver& cu, bool loaded, std::string error) {
   static control::SessionStart start;
-  int rendezvous = -1, client = receive_start(start, rendezvous);
+  control::SessionSockets sockets;
+  if (!control::receive_start(kStartFd, start, sockets))
+    end_process("no valid start message", kStartFailed);
   uid_t launcher = user_of_launcher();
-  std::string sockets = start.socket_folder + ("/" + control::hex(start.id, 8));
-  std::string control_path = sockets + control::kControlSocket;
-  std::string offers_path = sockets + control::kOffersSocket;
-  int listener = control::listen_at(control_path.c_str());
-  int offers = control::receive_offers_at(offers_path.c_str());
-  if (listener < 0 || offers < 0) end_process("the control socket cannot be created", kStartFailed);
   std::vector<DeviceState> devices;
   if (!loaded || !find_devices(cu, start, devices, error)) end_process(error, kNodeFailed);
   Account account(limits_of(start));
   transport::Secret key;
   std::memcpy(key.data(), start.key, key.size());
+  bool has_client_addresses = reserve_client_addresses(cu);
   std::string description = describe_devices(
       cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
-  if (!report_ready(rendezvous >= 0, description, isolation))
+  if (!report_ready(sockets.meeting >= 0, description, isolation))
     end_process("the launcher is gone", kStartFailed);
   if (!limit_descriptors()) end_process("the descriptors cannot be limited", kStartFailed);
   if (isolation.violations >= 0) close(isolation.violations);
 
   static Turns turns(start.partitions);
-  Link* link = connect_client(client, rendezvous, key, account, turns);
+  Link* link = connect_client(sockets.client, sockets.meeting, key, account, turns);
   turns.set_wake([link] { link->wake(); });
   PinnedPool pinned(cu);
   BulkTransfers bulk(pinned, [link] { link->wake(); });
   Session session(cu, *link, pinned, bulk, account, devices, start.image_folder);
-  std::memcpy(session.id.data(), start.id, session.id.size());
-  session.socket_folder = start.socket_folder;
+  session.has_client_addresses = has_client_addresses;
   KernelOutput output(*link);
   session.output = &output;
-  session.turns = &turns;
+  identify(session, start, turns);
   Executor executor(session);
-  start_control_server({listener, offers, session, executor, key, launcher});
+  start_control_server({sockets.requests, sockets.offers, session, executor, key, launcher});
   std::string reason = executor.run();
-  for (auto& path : {control_path, offers_path}) unlink(path.c_str());
   end_process(reason.empty() ? "the client closed the session" : reason, kOk);
 }
 

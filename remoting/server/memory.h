@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <map>
 
 #include "server/driver.h"
 #include "server/memory_charge.h"
@@ -33,19 +34,21 @@ struct SharedLease {
 };
 
 // Physical memory that the program created with cuMemCreate. It is charged until it is released and
-// no mapping is left.
+// no mapping is left; the driver's handle is kept as long.
 struct PhysicalMemory {
   uint64_t bytes;
-  uint32_t partition;
+  uint32_t device;  // index into the session's devices
   uint32_t mappings;
   bool released;
+  CUmemGenericAllocationHandle handle;  // another one after a suspension
 };
 
 // A mapping of the program. It is removed as a whole.
 struct Mapping {
   uint64_t bytes = 0;
-  uint64_t handle = 0;  // 0: memory of another session
+  uint64_t handle = 0;  // of the client; 0: memory of another session
   MemoryCharge charge;  // of memory of another session, which may release it before
+  std::map<uint32_t, CUmemAccess_flags> access;  // by device
 };
 
 // Returns the bytes that a driver takes from the GPU for one allocation: pages of 4 KiB, or blocks

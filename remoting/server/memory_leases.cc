@@ -4,6 +4,7 @@
 
 #include "checked_size.h"
 #include "server/device_scope.h"
+#include "server/fresh_memory.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -13,48 +14,10 @@ namespace busbar::server {
 namespace {
 constexpr uint64_t kMaxAllocationBytes = 1ull << 46;
 
-CUmemAllocationProp properties(CUdevice device) {
-  CUmemAllocationProp p{};
-  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  // Another session of the allocation may open it; see ipc.cc.
-  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return p;
-}
-
 bool inside_arena(const DeviceState& d, uint64_t at, uint64_t bytes) {
   return std::any_of(d.arenas.begin(), d.arenas.end(), [&](auto& a) {
     return at >= a.first && bytes <= a.second && at - a.first <= a.second - bytes;
   });
-}
-
-// Creates physical memory that can be shared, or private memory if the driver cannot share.
-CUresult create_physical(Session& s, CUdevice device, uint64_t bytes,
-                         CUmemGenericAllocationHandle* handle) {
-  CUmemAllocationProp p = properties(device);
-  CUresult r = s.cu.cuMemCreate(handle, bytes, &p, 0);
-  if (r != CUDA_ERROR_NOT_SUPPORTED && r != CUDA_ERROR_INVALID_VALUE) return r;
-  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-  return s.cu.cuMemCreate(handle, bytes, &p, 0);
-}
-
-// Maps fresh physical memory at an address inside the arena. Leaves nothing behind on failure.
-CUresult map_fresh(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes,
-                   CUmemGenericAllocationHandle* handle) {
-  if (CUresult r = create_physical(s, d.device, bytes, handle)) return r;
-  if (CUresult r = s.cu.cuMemMap(at, bytes, 0, *handle, 0)) {
-    s.cu.cuMemRelease(*handle);
-    return r;
-  }
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {d.device}},
-                         CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUresult r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
-  if (!r) r = clear_mapped(s.cu, at, bytes);
-  if (r) {
-    s.cu.cuMemUnmap(at, bytes);
-    s.cu.cuMemRelease(*handle);
-  }
-  return r;
 }
 
 // Allocates memory outside of the arena. Leaves nothing behind on failure.
@@ -83,7 +46,7 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
   MemoryLease lease{bytes, device, 0, false};
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
-  if (!r) r = map_fresh(s, d, at, bytes, &lease.handle);
+  if (!r) r = map_fresh(s.cu, d.device, at, bytes, &lease.handle);
   if (r)
     s.account.release(d.partition, bytes);
   else
@@ -106,6 +69,7 @@ void handlers::return_memory(Session& s, wire::Decoder in) {
   if (!s.cu.cuMemRelease(it->second.handle))
     s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
+  if (s.exceeds_partition) s.sizes_changed = true;
 }
 
 // device, 0, bytes -> address, which the driver chooses. Used when there is no arena.
@@ -145,12 +109,14 @@ void handlers::memory_info(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t device = in.get<uint32_t>();
   if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
-  uint32_t p = s.devices[device].partition;
-  std::string out;
-  append<uint64_t>(out, s.account.limit(p));
-  append<uint64_t>(out, s.account.charged(p));
-  append<uint64_t>(out, s.account.charged_here(p));
-  s.reply(reply, CUDA_SUCCESS, out);
+  // Thread `code` unloads modules, whose variables the program takes for free.
+  s.unloads.run_after_begun([&s, reply, p = s.devices[device].partition] {
+    std::string out;
+    append<uint64_t>(out, s.account.limit(p));
+    append<uint64_t>(out, s.account.charged(p));
+    append<uint64_t>(out, s.account.charged_here(p));
+    s.reply(reply, CUDA_SUCCESS, out);
+  });
 }
 
 }  // namespace busbar::server

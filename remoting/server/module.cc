@@ -96,7 +96,11 @@ bool handlers::unload_module(Pipeline& p, const Record& r) {
     else
       it->second->remove_functions(s.functions);
   }
-  post(p, p.workers.code, 0, [&s, id] { drop_module(s, id); });
+  s.unloads.begin();
+  post(p, p.workers.code, 0, [&s, id] {
+    drop_module(s, id);
+    s.unloads.end();
+  });
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "server/reply.h"
 #include "server/session.h"
+#include "wire/enumeration.h"
 #include "wire/launch_attribute.h"
 
 namespace busbar::server {

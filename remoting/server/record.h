@@ -20,6 +20,9 @@ struct Record {
   uint64_t submitted_bytes = 0;
   bool launched = false;
   std::shared_ptr<DriverEvent> event;  // version of the event that the record names
+  // The shared event that the record names, and the number of the record of the event.
+  std::shared_ptr<SharedEvent> shared_event;
+  uint32_t shared_record = 0;
   uint64_t payload_bytes() const { return head.bytes - sizeof head; }
   wire::Decoder decoder() const { return {payload, payload_bytes()}; }
 };

@@ -122,6 +122,11 @@ void RecordOrder::bind_event(Record& r) {
     e->sequence = 0;
   }
   r.event = e->current;
+  if (!e->shared || s_.stream(r.head.stream)->capturing) return;
+  r.shared_event = e->shared;
+  r.shared_record = r.operation->op == Op::record_event
+                        ? s_.shared_events.begin_record(*e->shared, s_.account)
+                        : e->shared->newest();
 }
 
 }  // namespace busbar::server

@@ -55,6 +55,7 @@ void Session::use_context(uint32_t context_id) {
 }
 
 bool Session::accepts(const CUDA_RESOURCE_DESC& d) const {
+  if (!has_values(d)) return false;
   if (d.resType == CU_RESOURCE_TYPE_ARRAY)
     return objects.contains(ObjectKind::array, (uint64_t)d.res.array.hArray);
   if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)

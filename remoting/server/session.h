@@ -18,6 +18,7 @@
 #include "server/bulk_transfers.h"
 #include "server/context.h"
 #include "server/context_limits.h"
+#include "server/descriptor_values.h"
 #include "server/device.h"
 #include "server/driver.h"
 #include "server/event.h"
@@ -28,7 +29,9 @@
 #include "server/link.h"
 #include "server/loaded_module.h"
 #include "server/memory.h"
+#include "server/module_unloads.h"
 #include "server/pinned_pool.h"
+#include "server/shared_events.h"
 #include "server/stream.h"
 #include "server/turns.h"
 #include "wire/objects.h"
@@ -62,9 +65,11 @@ struct Session {
   HandleMap<ContextState> contexts;
   HandleMap<StreamState> streams;
   std::unordered_map<uint32_t, EventState> events;
+  SharedEvents shared_events;  // see there
   std::mutex modules_mutex;
   std::unordered_map<uint32_t, ModuleRef> modules;
   std::set<uint32_t> unloading;  // modules whose unload was received before their load has ended
+  ModuleUnloads unloads;
   FunctionTable functions;
 
   // Objects by the driver's value.
@@ -77,8 +82,10 @@ struct Session {
   ContextLimits limits{cu, account};            // thread `code`
   std::map<uint64_t, MemoryLease> leases;       // by address
   std::map<uint64_t, uint64_t> reserved;        // address ranges of the program: bytes
+  bool has_registered_chunks = false;           // register_chunks() was called
+  bool has_client_addresses = false;            // reserve_client_addresses() was successful
   std::map<uint64_t, Mapping> mapped;           // mappings of the program, by address
-  std::map<uint64_t, PhysicalMemory> physical;  // by handle
+  std::map<uint64_t, PhysicalMemory> physical;  // by the client's handle
   std::mutex shared_mutex;
   std::map<std::array<uint8_t, 16>, SharedLease> shared;  // by the secret of its token
 
@@ -91,9 +98,11 @@ struct Session {
   // value that a stream writes.
   std::atomic<bool> work_waits{false};
   uint64_t launches = 0;
-  std::atomic<uint64_t> posted_bytes{0};  // of records that wait for helper threads
-  std::atomic<bool> all_paused{false};    // the client pauses; fewer posted bytes may end that
-  std::atomic<uint64_t> credit_total{0};  // bulk bytes consumed since the start
+  std::atomic<uint64_t> posted_bytes{0};       // of records that wait for helper threads
+  std::atomic<bool> all_paused{false};         // the client pauses; fewer posted bytes may end that
+  std::atomic<uint64_t> credit_total{0};       // bulk bytes consumed since the start
+  std::atomic<bool> sizes_changed{false};      // the client may know other sizes of its partitions
+  std::atomic<bool> exceeds_partition{false};  // a partition has shrunk below what is charged
 
   // Lookups by the client's id; null when there is none.
   StreamState* stream(uint32_t stream_id) { return streams.find(stream_id); }
@@ -117,10 +126,10 @@ struct Session {
   // Makes a context current on this thread. An unknown id changes nothing.
   void use_context(uint32_t context_id);
 
-  // True if the handles inside a structure are the client's own.
+  // True if the handles inside a structure are the client's own, and its enumerations have values.
   template <typename T>
-  bool accepts(const T&) const {
-    return true;
+  bool accepts(const T& d) const {
+    return has_values(d);
   }
   bool accepts(const CUDA_RESOURCE_DESC& d) const;
 

@@ -11,9 +11,12 @@
 namespace busbar::server {
 
 struct StreamState {
-  CUstream handle = nullptr;
+  CUstream handle = nullptr;  // what calls are made on
+  // The stream of the program while `handle` stands for it in a capture (capture.h); else null.
+  CUstream uncaptured = nullptr;
   uint32_t id = 0;
   uint32_t context = 0;
+  int priority = 0;
   bool blocking = true;  // ordered with the legacy stream of its context
   bool legacy = false;
   uint64_t last_work = 0;   // position up to which work is submitted
@@ -25,6 +28,7 @@ struct StreamState {
   // The graph of the capture that began on this stream. The stream owns it until the capture ends.
   CUgraph captured_graph = nullptr;
   bool captures_new_graph = false;  // which ends with the capture unless that succeeds
+  bool began_capture = false;       // it did not join that of another stream
   std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
   TurnGate* gate = nullptr;  // of its GPU; null: no turns
   uint32_t unfenced = 0;     // records with work of the GPU behind its newest fence

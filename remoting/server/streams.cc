@@ -1,8 +1,12 @@
 // Contexts and streams of the program.
+#include <utility>
+
 #include "server/capture.h"
 #include "server/handlers.h"
 #include "server/pipeline.h"
+#include "server/retire_shared.h"
 #include "server/staging.h"
+#include "wire/enumeration.h"
 
 namespace busbar::server {
 
@@ -30,9 +34,17 @@ CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy)
   s.streams.put(legacy, st);
   return CUDA_SUCCESS;
 }
-}  // namespace
 
-namespace {
+// A driver copies other host memory through buffers of its own, and then the call waits for the
+// stream. Registration may wait for all work, so it is done once, before there is any. A failure
+// only makes copies slow.
+void register_chunks(Session& s) {
+  transport::SharedMemory* shared = s.link.shared();
+  if (!shared || !s.cu.cuMemHostRegister || std::exchange(s.has_registered_chunks, true)) return;
+  constexpr uint64_t kBytes = 2ull * transport::kSharedChunks * transport::kSharedChunkBytes;
+  s.cu.cuMemHostRegister(shared->chunk(true, 0), kBytes, CU_MEMHOSTREGISTER_PORTABLE);
+}
+
 void answer(Pipeline& p, const ContextRequest& r) {
   Session& s = p.session;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -43,9 +55,10 @@ void answer(Pipeline& p, const ContextRequest& r) {
     result = CUDA_ERROR_INVALID_VALUE;
   else if (s.has_charged_context(r.device))
     result = make_context(s, r.id, r.device, r.legacy);
+  bool is_first = !result && s.contexts.size() == 1;
+  if (is_first) register_chunks(s);
   s.reply(r.reply, result);
-  if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
-    grow_pool(p);  // for the first copies
+  if (is_first && s.pinned.begin_growth() == Growth::begin) grow_pool(p);  // for the first copies
 }
 }  // namespace
 
@@ -82,35 +95,54 @@ void make_charged_contexts(Pipeline& p) {
   }
 }
 
+// Ends the events of a context.
+static void end_events_of(Pipeline& p, uint32_t context) {
+  auto& events = p.session.events;
+  for (auto it = events.begin(); it != events.end();) {
+    if (it->second.context == context) {
+      retire_shared(p, it->second);
+      it = events.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+static void close_stream(Session& s, StreamState& st) {
+  if (st.legacy) return;
+  leave_capture(s, st);
+  s.cu.cuStreamDestroy(st.handle);
+}
+
 // Ends a context of the client. The primary context of the device lives as long as the session.
 bool handlers::destroy_context(Pipeline& p, const Record& r) {
   Session& s = p.session;
   uint32_t context = r.head.context;
+  end_events_of(p, context);
   for (auto& [id, st] : s.streams) {
     if (st.context != context) continue;
     p.fences.record_last(st);
-    forget_captured_graph(s, st);
+    leave_shared(p, st);
   }
-  s.streams.erase_if([&](auto& entry) {
-    if (entry.second.context != context) return false;
-    if (!entry.second.legacy) s.cu.cuStreamDestroy(entry.second.handle);
-    return true;
-  });
-  std::erase_if(s.events, [&](auto& e) { return e.second.context == context; });
+  for (auto& [id, st] : s.streams)
+    if (st.context == context) close_stream(s, st);
+  s.streams.erase_if([&](auto& entry) { return entry.second.context == context; });
   if (ContextState* c = s.context(context))
     for (CUevent e : c->idle_events) s.cu.cuEventDestroy(e);
   s.contexts.erase(context);
+  update_captures(s);
   return true;
 }
 
 // limit, 0, value
 void handlers::set_limit(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  auto limit = (CUlimit)in.get<uint32_t>();
+  uint32_t limit = in.get<uint32_t>();
   in.get<uint32_t>();
   uint64_t value = in.get<uint64_t>();
   if (!in.ok()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  s.reply(reply, s.limits.set(s.current_partition(), limit, value));
+  if (!wire::is_value<CUlimit>(limit)) return s.reply(reply, CUDA_ERROR_UNSUPPORTED_LIMIT);
+  s.reply(reply, s.limits.set(s.current_partition(), (CUlimit)limit, value));
 }
 
 // stream, flags, priority
@@ -120,14 +152,15 @@ bool handlers::create_stream(Pipeline& p, const Record& r) {
   StreamState st;
   st.id = in.get<uint32_t>();
   uint32_t flags = in.get<uint32_t>();
-  int32_t priority = in.get<int32_t>();
-  if (!in.ok() || !valid_stream_id(st.id) || s.stream(st.id) ||
+  st.priority = in.get<int32_t>();
+  ContextState* c = s.context(r.head.context);
+  if (!in.ok() || !c || !valid_stream_id(st.id) || s.stream(st.id) ||
       s.streams.size() >= wire::kMaxObjects)
     return false;
   st.context = r.head.context;
-  if (ContextState* c = s.context(st.context)) st.gate = s.gate_of(c->device);
+  st.gate = s.gate_of(c->device);
   st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
-  p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, priority));
+  p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, st.priority));
   s.streams.put(st.id, st);
   return true;
 }
@@ -137,9 +170,10 @@ bool handlers::destroy_stream(Pipeline& p, const Record& r) {
   StreamState* st = p.session.stream(r.decoder().get<uint32_t>());
   if (!st || st->legacy) return true;
   p.fences.record_last(*st);
-  forget_captured_graph(p.session, *st);
-  p.session.cu.cuStreamDestroy(st->handle);
+  leave_shared(p, *st);
+  close_stream(p.session, *st);
   p.session.streams.erase(st->id);
+  if (p.session.active_captures) update_captures(p.session);
   return true;
 }
 

@@ -57,9 +57,15 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
   if (gate && !gate->may_submit()) return Outcome::waits;
   if (gate) count_work(*gate, *st);
   p.fences.begin_work(*st, r.position);
+  bool was_launched = r.launched;
   Outcome outcome = run_handler(p, r, *st);
   if (outcome == Outcome::done) p.fences.end_work(*st, r.position);
-  if (gate && outcome == Outcome::waits) discount_work(*gate, *st);
+  if (gate && outcome == Outcome::waits) {
+    if (r.launched && !was_launched)
+      p.fences.record(*st, r.position - 1);  // the graph runs already, and its outputs wait
+    else
+      discount_work(*gate, *st);
+  }
   if (gate && gate->needs_fence()) p.fences.record_last(*st);
   return outcome;
 }

@@ -74,10 +74,21 @@ void add_descriptors(SystemCallFilter& f) {
 }
 
 // The ioctl requests of NVIDIA's driver: type 'F', and the numbers of its memory manager, which
-// have no type. This list has not been run against a GPU.
+// have no type.
 void add_nvidia_ioctls(SystemCallFilter& f) {
   constexpr unsigned kTypeBits = 0xff00, kNvidiaType = 'F' << 8, kNoType = 0;
   f.permit_masked(SYS_ioctl, 1, kTypeBits, {kNvidiaType, kNoType});
+}
+
+// The first context listens at an abstract socket, which is in the network namespace of the cage.
+// The driver also tries to make links in /dev/char, which a cage does not have.
+void add_nvidia_calls(SystemCallFilter& f) {
+  add_nvidia_ioctls(f);
+  for (int call : {SYS_sched_setaffinity, SYS_mlock, SYS_munlock, SYS_set_mempolicy, SYS_mbind,
+                   SYS_get_mempolicy, SYS_pipe, SYS_fadvise64, SYS_fallocate, SYS_mkdir, SYS_bind,
+                   SYS_listen, SYS_sched_get_priority_max, SYS_sched_get_priority_min})
+    f.permit(call);
+  f.refuse(SYS_symlink, EACCES);
 }
 }  // namespace
 
@@ -89,10 +100,7 @@ std::vector<sock_filter> session_filter(DriverKind kind, unsigned otherwise) {
   add_descriptors(f);
   add_sockets(f);
   if (kind == DriverKind::nvidia) {
-    add_nvidia_ioctls(f);
-    for (int call : {SYS_sched_setaffinity, SYS_mlock, SYS_munlock, SYS_set_mempolicy, SYS_mbind,
-                     SYS_get_mempolicy, SYS_pipe, SYS_fadvise64, SYS_fallocate, SYS_mkdir})
-      f.permit(call);
+    add_nvidia_calls(f);
   } else {
     f.refuse(SYS_ioctl, ENOTTY);  // the C library asks whether a file is a terminal
   }

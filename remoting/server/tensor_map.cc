@@ -4,11 +4,24 @@
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
+#include "wire/enumeration.h"
 
 namespace busbar::server {
 
 namespace {
 constexpr uint32_t kMaxRank = 5;
+
+// The driver reads the mode of wide maps only, and no enumeration to replace an address.
+bool has_values(const wire::TensorMapRequest& q) {
+  if (q.kind == wire::TensorMapKind::replace_address) return true;
+  bool needs_mode = q.kind == wire::TensorMapKind::im2col_wide;
+  return wire::is_value<CUtensorMapDataType>(q.type) &&
+         wire::is_value<CUtensorMapInterleave>(q.interleave) &&
+         wire::is_value<CUtensorMapSwizzle>(q.swizzle) &&
+         wire::is_value<CUtensorMapL2promotion>(q.promotion) &&
+         wire::is_value<CUtensorMapFloatOOBfill>(q.fill) &&
+         (!needs_mode || wire::is_value<CUtensorMapIm2ColWideMode>(q.mode));
+}
 
 CUresult encode(Driver& cu, const wire::TensorMapRequest& q, CUtensorMap& map) {
   auto type = (CUtensorMapDataType)q.type;
@@ -49,7 +62,8 @@ void handlers::tensor_map(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto q = in.get<wire::TensorMapRequest>();
   CUtensorMap map = q.map;
-  if (!in.ok() || q.rank > kMaxRank) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || q.rank > kMaxRank || !has_values(q))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = encode(s.cu, q, map);
   std::string out;
   append(out, map);

@@ -34,7 +34,7 @@ void TurnGate::use(const std::atomic<uint32_t>* word) {
 void TurnGate::observe(uint32_t word) {
   if (uint32_t source = source_.load(std::memory_order_acquire); source != seen_source_) {
     seen_source_ = source;
-    turn_ = 0;
+    turn_ = single_turn_ = 0;
     holds_ = asked_ = false;
   }
   if (control::turn_of_word(word) == turn_) return;
@@ -47,7 +47,10 @@ void TurnGate::observe(uint32_t word) {
 
 bool TurnGate::may_submit_in_turn(uint32_t word) {
   observe(word);
-  if (holds_ && control::state_of_word(word) == TurnState::turn && in_flight() < limit_) {
+  TurnState state = control::state_of_word(word);
+  bool single = state == TurnState::single && !used_single();
+  if (holds_ && (single || (state == TurnState::turn && in_flight() < limit_))) {
+    if (single) single_turn_ = turn_;
     submissions_.store(submissions() + 1, std::memory_order_relaxed);
     return true;
   }
@@ -82,11 +85,12 @@ void TurnGate::measure() {
     measured_at_ = now;
     measured_completed_ = completed;
   }
-  if (!in_flight()) measured_at_ = 0;
+  if (!has_unfinished()) measured_at_ = 0;
 }
 
 bool TurnGate::is_draining() const {
-  return holds_ && control::state_of_word(word().load()) == TurnState::closed;
+  TurnState state = control::state_of_word(word().load());
+  return holds_ && (state == TurnState::closed || state == TurnState::single);
 }
 
 void TurnGate::end_pass() {
@@ -100,8 +104,10 @@ void TurnGate::end_pass() {
     return;
   }
   measure();
-  if (in_flight()) return;
-  if (state == TurnState::closed)
+  if (has_unfinished()) return;
+  bool over =
+      state == TurnState::closed || (state == TurnState::single && (used_single() || !blocked_));
+  if (over)
     report(blocked_);
   else if (suggested && !blocked_)
     report(false);

@@ -2,6 +2,7 @@
 // charged from its creation until it is released and no mapping is left.
 #include "checked_size.h"
 #include "server/device_scope.h"
+#include "server/fresh_memory.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -17,22 +18,33 @@ bool inside_reserved(Session& s, uint64_t at, uint64_t bytes) {
   return bytes <= it->second && at - it->first <= it->second - bytes;
 }
 
+bool has_reserved(Session& s, uint64_t at, uint64_t bytes) {
+  return s.has_client_addresses && at >= wire::kFirstRangeAddress &&
+         (CheckedSize(at) + bytes).within(wire::kLastPinnedAddress);
+}
+
+bool meets_reserved(Session& s, uint64_t at, uint64_t bytes) {
+  auto next = s.reserved.lower_bound(at);
+  if (next != s.reserved.end() && next->first - at < bytes) return true;
+  return next != s.reserved.begin() && at - std::prev(next)->first < std::prev(next)->second;
+}
+
+CUresult reserve_exactly(Session& s, uint64_t at, uint64_t bytes) {
+  if (meets_reserved(s, at, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (has_reserved(s, at, bytes)) return CUDA_SUCCESS;
+  CUdeviceptr got = 0;
+  CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
+  if (r || got == at) return r;
+  s.cu.cuMemAddressFree(got, bytes);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 // Clears new physical memory through a temporary mapping.
 CUresult clear_physical(Session& s, CUmemGenericAllocationHandle h, uint64_t bytes,
                         CUdevice device) {
   if (s.cu.fresh_memory_is_zero) return CUDA_SUCCESS;
-  CUdeviceptr at = 0;
-  if (CUresult r = s.cu.cuMemAddressReserve(&at, bytes, 0, 0, 0)) return r;
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
-                         CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
-  if (!r) {
-    r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
-    if (!r) r = clear_mapped(s.cu, at, bytes);
-    s.cu.cuMemUnmap(at, bytes);
-  }
-  s.cu.cuMemAddressFree(at, bytes);
-  return r;
+  TemporaryMapping mapping(s.cu, device, h, bytes);
+  return mapping.status() ? mapping.status() : clear_mapped(s.cu, mapping.address(), bytes);
 }
 
 // True if a mapping begins inside the range.
@@ -41,12 +53,21 @@ bool holds_mapping(Session& s, uint64_t at, uint64_t bytes) {
   return it != s.mapped.end() && it->first - at < bytes;
 }
 
-// Ends the charge of physical memory that is released and unmapped.
-void end_charge(Session& s, uint64_t handle) {
+// Ends physical memory that is released and unmapped. It stays charged if the driver keeps it.
+CUresult end_unused(Session& s, uint64_t handle) {
   auto it = s.physical.find(handle);
-  if (it == s.physical.end() || !it->second.released || it->second.mappings) return;
-  s.account.release(it->second.partition, it->second.bytes);
+  if (it == s.physical.end() || !it->second.released || it->second.mappings) return CUDA_SUCCESS;
+  if (CUresult r = s.cu.cuMemRelease(it->second.handle)) return r;
+  s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.physical.erase(it);
+  return CUDA_SUCCESS;
+}
+
+// The client knows memory by the handle that it had first. After a suspension the driver may give
+// out the same handle again.
+uint64_t unused_handle(const Session& s, CUmemGenericAllocationHandle h) {
+  while (s.physical.count(h)) ++h;
+  return h;
 }
 }  // namespace
 
@@ -56,12 +77,7 @@ void handlers::reserve_addresses(Session& s, wire::Decoder in) {
   if (!in.ok() || !bytes || bytes % wire::kGranularity || !(CheckedSize(at) + bytes).valid() ||
       s.reserved.size() >= wire::kMaxListElements)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUdeviceptr got = 0;
-  CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
-  if (!r && got != at) {
-    s.cu.cuMemAddressFree(got, bytes);
-    r = CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  CUresult r = reserve_exactly(s, at, bytes);
   if (!r) s.reserved[at] = bytes;
   s.reply(reply, r);
 }
@@ -72,7 +88,7 @@ void handlers::free_addresses(Session& s, wire::Decoder in) {
   auto it = s.reserved.find(at);
   if (!in.ok() || it == s.reserved.end() || it->second != bytes || holds_mapping(s, at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUresult r = s.cu.cuMemAddressFree(at, bytes);
+  CUresult r = has_reserved(s, at, bytes) ? CUDA_SUCCESS : s.cu.cuMemAddressFree(at, bytes);
   if (!r) s.reserved.erase(it);
   s.reply(reply, r);
 }
@@ -85,22 +101,21 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   DeviceState& d = s.devices[device];
   if (!s.charge_context((uint32_t)device) || !s.account.reserve(d.partition, bytes))
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
-  CUmemAllocationProp p{};
-  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d.device}};
   CUmemGenericAllocationHandle h = 0;
+  uint64_t known = 0;
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
-  if (!r) r = s.cu.cuMemCreate(&h, bytes, &p, 0);
+  if (!r) r = create_private(s.cu, d.device, bytes, &h);
   if (!r && (r = clear_physical(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
   if (r)
     s.account.release(d.partition, bytes);
   else {
-    s.objects.add(ObjectKind::memory, h);
-    s.physical[h] = {bytes, d.partition, 0, false};
+    known = unused_handle(s, h);
+    s.objects.add(ObjectKind::memory, known);
+    s.physical[known] = {bytes, (uint32_t)device, 0, false, h};
   }
   std::string out;
-  append(out, h);
+  append(out, known);
   s.reply(reply, r, out);
 }
 
@@ -109,12 +124,12 @@ void handlers::release_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), h = in.get<uint64_t>();
   if (!in.ok() || !s.objects.contains(ObjectKind::memory, h))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUresult r = s.cu.cuMemRelease(h);
-  if (!r) {
+  s.physical[h].released = true;
+  CUresult r = end_unused(s, h);
+  if (r)
+    s.physical[h].released = false;
+  else
     s.objects.remove(ObjectKind::memory, h);
-    s.physical[h].released = true;
-    end_charge(s, h);
-  }
   s.reply(reply, r);
 }
 
@@ -124,9 +139,9 @@ void handlers::map_memory(Session& s, wire::Decoder in) {
            h = in.get<uint64_t>();
   if (!in.ok() || !inside_reserved(s, at, bytes) || !s.objects.contains(ObjectKind::memory, h))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
+  CUresult r = s.cu.cuMemMap(at, bytes, 0, s.physical[h].handle, 0);
   if (!r) {
-    s.mapped[at] = {bytes, h, {}};
+    s.mapped[at] = {bytes, h, {}, {}};
     s.physical[h].mappings++;
   }
   s.reply(reply, r);
@@ -145,7 +160,7 @@ void handlers::unmap_memory(Session& s, wire::Decoder in) {
     uint64_t h = it->second.handle;
     s.mapped.erase(it);
     s.physical[h].mappings--;
-    end_charge(s, h);
+    end_unused(s, h);
   }
   s.reply(reply, r);
 }
@@ -160,7 +175,11 @@ void handlers::set_access(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}},
                          (CUmemAccess_flags)flags};
-  s.reply(reply, s.cu.cuMemSetAccess(at, bytes, &access, 1));
+  CUresult r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
+  for (auto it = s.mapped.lower_bound(at); !r && it != s.mapped.end() && it->first - at < bytes;
+       ++it)
+    it->second.access[(uint32_t)device] = access.flags;
+  s.reply(reply, r);
 }
 
 }  // namespace busbar::server

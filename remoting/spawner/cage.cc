@@ -49,12 +49,14 @@ bool build_root(const CageSettings& settings) {
 // Returns true if Landlock restricts this process to what build_root() shows.
 bool restrict_files(const CageSettings& settings) {
   Landlock files;
-  for (auto* path : {"/tmp", "/dev/shm", control::kImages}) files.permit(path, FileAccess::folder);
+  for (auto* path : {"/tmp", "/dev/shm"}) files.permit(path, FileAccess::folder);
+  files.permit(control::kImages, FileAccess::files);
   for (auto& path : settings.shown) files.permit(path, FileAccess::read);
   for (auto& path : settings.writable) files.permit(path, FileAccess::device);
   for (auto* path : kDevices) files.permit(path, FileAccess::device);
   files.permit("/proc", FileAccess::read);
-  files.permit(control::kSockets, FileAccess::sockets);
+  files.permit(kThreads, FileAccess::write);
+  files.permit(control::kSockets, FileAccess::read);
   files.permit(control::kKernels, settings.writes_kernels ? FileAccess::folder : FileAccess::read);
   return files.enforce();
 }

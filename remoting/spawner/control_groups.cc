@@ -33,6 +33,10 @@ bool write_file(const std::string& path, const std::string& text) {
   return ok;
 }
 
+const char* memory_file(bool version_2) {
+  return version_2 ? "/memory.max" : "/memory.limit_in_bytes";
+}
+
 bool has_word(std::string list, const std::string& word) {
   for (char& c : list)
     if (c == ',') c = ' ';
@@ -87,8 +91,8 @@ bool can_create_in(const std::string& folder) {
 }
 }  // namespace
 
-ControlGroups::ControlGroups(uint64_t memory_bytes)
-    : prefix_(new_prefix()), memory_bytes_(memory_bytes) {
+ControlGroups::ControlGroups(uint64_t memory_bytes, uint64_t all_memory_bytes)
+    : prefix_(new_prefix()), memory_bytes_(memory_bytes), all_memory_bytes_(all_memory_bytes) {
   // Failpoint: a test shows that a node without control groups says so.
   bool may_use = !std::getenv("BUSBAR_FAILPOINT_NO_CONTROL_GROUPS");
   if (!may_use || (!use_version_2() && !use_version_1())) parents_.clear();
@@ -124,10 +128,13 @@ bool ControlGroups::can_create_cages() const {
   return create_parents() && std::ranges::all_of(parents_, can_create_in);
 }
 
-// Another spawner may have removed the groups, because its last cage had ended.
+// Another spawner may have removed the groups, because its last cage had ended. With a limit of all
+// cages together, sessions of one tenant cannot make the system end processes of the node. It
+// cannot be set below what cages of an earlier spawner use.
 bool ControlGroups::create_parents() const {
   bool version_2 = parents_.size() == 1;
   for (auto& parent : parents_) mkdir(parent.c_str(), 0755);
+  (void)write_file(parents_[0] + memory_file(version_2), std::to_string(all_memory_bytes_));
   return version_2 ? write_file(parents_[0] + "/cgroup.subtree_control", kControllers) &&
                          write_file(parents_[0] + "/cpu.weight", kWeight)
                    : write_file(parents_[2] + "/cpu.shares", kShares);
@@ -147,8 +154,7 @@ std::vector<int> ControlGroups::create(const std::string& name) const {
     std::string folder = parents_[i] + "/" + prefix_ + name;
     limited &= mkdir(folder.c_str(), 0755) == 0;
     bool version_2 = parents_.size() == 1;
-    if (version_2 || i == 0)
-      limited &= write_file(folder + (version_2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes);
+    if (version_2 || i == 0) limited &= write_file(folder + memory_file(version_2), bytes);
     if (version_2 || i == 1) limited &= write_file(folder + "/pids.max", kThreads);
     int fd = open((folder + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC);
     limited &= fd >= 0;

@@ -11,8 +11,8 @@ namespace busbar::spawner {
 
 class ControlGroups {
  public:
-  // `memory_bytes` is the limit of one cage.
-  explicit ControlGroups(uint64_t memory_bytes);
+  // `memory_bytes` is the limit of one cage, `all_memory_bytes` that of all cages together.
+  ControlGroups(uint64_t memory_bytes, uint64_t all_memory_bytes);
   ~ControlGroups() { remove_parents(); }
   ControlGroups(const ControlGroups&) = delete;
 
@@ -33,7 +33,7 @@ class ControlGroups {
   // Groups in which those of cages are made; one for each hierarchy.
   std::vector<std::string> parents_;
   const std::string prefix_;  // of the groups of this object
-  const uint64_t memory_bytes_;
+  const uint64_t memory_bytes_, all_memory_bytes_;
 };
 
 }  // namespace busbar::spawner

@@ -90,10 +90,16 @@ void FileTree::add_memory(const std::string& path) {
       ok_;
 }
 
+// Read-only: a process of root writes the kernel's settings in /proc, even without capabilities.
+// Except the files of the process's own threads, where NVIDIA's driver writes their names; without
+// that, cuInit() fails with CUDA_ERROR_OPERATING_SYSTEM.
 void FileTree::add_processes() {
   add_folder("/proc");
-  // Read-only: a process of root writes the kernel's settings in it, even without capabilities.
-  (void)mount("proc", inside("/proc").c_str(), "proc", kPlain | MS_NOEXEC | MS_RDONLY, nullptr);
+  std::string processes = inside("/proc"), threads = inside(kThreads);
+  if (mount("proc", processes.c_str(), "proc", kPlain | MS_NOEXEC, nullptr)) return;
+  bool bound = mount(threads.c_str(), threads.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  unsigned long flags = kPlain | MS_NOEXEC | MS_REMOUNT | MS_BIND | MS_RDONLY;
+  ok_ = bound && mount(nullptr, processes.c_str(), nullptr, flags, nullptr) == 0 && ok_;
 }
 
 bool FileTree::enter() {

@@ -7,6 +7,9 @@
 
 namespace busbar::spawner {
 
+// Files of the threads of the process: their names can be written.
+constexpr char kThreads[] = "/proc/self/task";
+
 class FileTree {
  public:
   // Mounts an empty file system at `folder`, which must exist. Hides all mounts that follow from

@@ -29,18 +29,19 @@ constexpr uint64_t kFileRights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS
                                  LANDLOCK_ACCESS_FS_READ_FILE | kTruncate | kDeviceIoctl;
 constexpr uint64_t kRead =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-constexpr uint64_t kChange = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |
-                             LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                             kTruncate;
+constexpr uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |
+                            LANDLOCK_ACCESS_FS_READ_DIR | kTruncate;
+constexpr uint64_t kChange = kWrite | LANDLOCK_ACCESS_FS_REMOVE_FILE;
 
 uint64_t rights(FileAccess access) {
   switch (access) {
     case FileAccess::read: return kRead;
+    case FileAccess::write: return kWrite;
     case FileAccess::device: return kChange | kDeviceIoctl;
+    case FileAccess::files: return kChange | LANDLOCK_ACCESS_FS_MAKE_REG;
     case FileAccess::folder:
       return kChange | kRefer | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
              LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM;
-    case FileAccess::sockets: return kChange | LANDLOCK_ACCESS_FS_MAKE_SOCK;
   }
   return 0;
 }

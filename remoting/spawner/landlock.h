@@ -10,10 +10,11 @@
 namespace busbar::spawner {
 
 enum class FileAccess {
-  read,     // and execute
-  device,   // read, write and ioctl
-  folder,   // create, change and remove files and folders
-  sockets,  // create and remove sockets
+  read,    // and execute
+  write,   // existing files, and read
+  device,  // read, write and ioctl
+  files,   // create, change and remove files
+  folder,  // the same, and folders and links
 };
 
 class Landlock {

@@ -21,6 +21,7 @@
 #include "control/log.h"
 #include "control/messages.h"
 #include "spawner/cache_trimmer.h"
+#include "spawner/driver_path.h"
 #include "spawner/privileges.h"
 #include "spawner/requests.h"
 #include "spawner/sessions.h"
@@ -127,6 +128,7 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
+  settings.driver = find_library(settings.driver);
   signal(SIGPIPE, SIG_IGN);
   control::raise_descriptor_limit();
   int signals = block_signals();

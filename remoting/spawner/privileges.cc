@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "spawner/root_folder.h"
+
 namespace busbar::spawner {
 
 namespace {
@@ -37,7 +39,8 @@ bool enter_user_namespace() {
 }  // namespace
 
 bool gain_namespace_rights() {
-  return has_namespace_rights() ? unshare(CLONE_NEWNS) == 0 : enter_user_namespace();
+  return has_namespace_rights() ? unshare(CLONE_NEWNS) == 0 && own_root_folder()
+                                : enter_user_namespace();
 }
 
 bool drop_capabilities() {

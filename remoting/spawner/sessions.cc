@@ -13,6 +13,7 @@
 #include "control/log.h"
 #include "control/messages.h"
 #include "softgpu/device/use_page.h"
+#include "spawner/driver_path.h"
 #include "spawner/file_tree.h"
 #include "spawner/folders.h"
 #include "spawner/session_environment.h"
@@ -20,6 +21,7 @@
 namespace busbar::spawner {
 
 namespace {
+constexpr uint64_t kSpareFraction = 16;
 constexpr char kUsers[] = "2000000000-2000004095";       // outside of the ranges of distributions
 constexpr char kPlainLog[] = "BUSBAR_LOG_FORMAT=plain";  // control::kLogFormat
 // Descriptors of the session server, behind its start socket.
@@ -43,13 +45,21 @@ std::string variable(const char* name, const std::string& otherwise) {
   return value && *value ? value : otherwise;
 }
 
+uint64_t machine_memory() {
+  return (CheckedSize((uint64_t)sysconf(_SC_PHYS_PAGES)) * (uint64_t)sysconf(_SC_PAGE_SIZE))
+      .value();
+}
+
 // Of the host memory of one session with its compiler: half of the machine's by default.
 uint64_t memory_limit() {
-  CheckedSize machine =
-      CheckedSize((uint64_t)sysconf(_SC_PHYS_PAGES)) * (uint64_t)sysconf(_SC_PAGE_SIZE);
   return std::strtoull(
-      variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine.value() / 2)).c_str(), nullptr,
+      variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine_memory() / 2)).c_str(), nullptr,
       10);
+}
+
+// Of the host memory of all sessions together. The rest is for the node and the system.
+uint64_t common_memory_limit() {
+  return machine_memory() - machine_memory() / kSpareFraction;
 }
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
@@ -93,7 +103,7 @@ bool show_folders(const CagedProcess& process, const CageUser& user,
 Sessions::Sessions(const Settings& settings, bool can_cage)
     : settings_(settings),
       can_cage_(can_cage),
-      groups_(memory_limit()),
+      groups_(memory_limit(), common_memory_limit()),
       compiler_program_(folder_of(settings.driver) + "/softgpu-compiler"),
       kernels_(variable("BUSBAR_SOFTGPU_CACHE", settings.runtime + "/kernels")),
       devices_(
@@ -138,7 +148,7 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int u
   } else {
     show_gpus(gpus, cage);
   }
-  if (settings_.driver[0] == '/') cage.shown.push_back(folder_of(settings_.driver));
+  append(cage.shown, folders_of(settings_.driver));
   return start_caged(cage, {settings_.session_program, "--driver", settings_.driver}, environment,
                      inherited, can_cage_);
 }
@@ -193,7 +203,7 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
                            settings_.runtime);
   int images = open_below(settings_.image_base(), "images/" + tenant, settings_.runtime);
   int kernels = s.compiler.pid > 0 ? open_below(kernels_, tenant, settings_.runtime) : -1;
-  std::vector<LateMount> mounts = {{sockets, control::kCageSockets, true, false},
+  std::vector<LateMount> mounts = {{sockets, control::kCageSockets, false, false},
                                    {images, control::kCageImages, true, false}};
   std::vector<LateMount> of_compiler;
   if (s.compiler.pid > 0) {

@@ -44,15 +44,19 @@ int find_key(SSL* ssl, const unsigned char* id, size_t n, SSL_SESSION** out) {
   return 1;
 }
 
-// No atexit handler: a thread of the program may still send during exit. The first call of the
-// library decides, and keys are derived before the first context is created. It costs microseconds.
-__attribute__((constructor)) void refuse_cleanup_at_exit() {
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+// The first call of the library decides, and keys are derived before the first context is created.
+// It costs microseconds.
+// - No atexit handler: a thread of the program may still send during exit.
+// - No configuration file: protocol and ciphers are fixed here.
+// - No table of all ciphers and digests by their old names: nothing here looks them up, and filling
+//   it takes a quarter of the time of OpenSSL's first use.
+__attribute__((constructor)) void initialise_openssl() {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG |
+                          OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS,
+                      nullptr);
 }
 
 SSL_CTX* new_context(const SSL_METHOD* method) {
-  // No configuration file: protocol and ciphers are fixed here.
-  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   SSL_CTX* c = SSL_CTX_new(method);
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256");

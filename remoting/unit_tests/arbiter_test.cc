@@ -222,6 +222,181 @@ TEST(Arbiter, TurnThatDoesNotDrainIsOpenedToTheNext) {
   EXPECT_GE(arbiter.charged("a"), Arbiter::kDrain) << "it pays for the wait";
 }
 
+// Returns the share of the GPU, in percent, of a tenant whose kernels last longer than a turn may
+// be late. It always has one; the other one always has work, in kernels of 1 ms. The driver slices
+// the time while both run.
+double share_with_kernels_that_are_late(Arbiter::Share share, Microseconds kernel) {
+  Arbiter arbiter;
+  arbiter.set_share("hostile", share, 0);
+  arbiter.set_share("victim", {ComputeMode::shared, 100 - share.percent}, 0);
+  Microseconds used[2] = {}, left = 0, now = 0;
+  bool is_late = false;
+  for (; now < 60 * kTenSeconds; now += 1000) {
+    for (auto* id : {"hostile", "victim"}) arbiter.want(id, now);
+    arbiter.advance(now);
+    is_late |= arbiter.take_overdue() == "hostile";
+    bool victim_runs = arbiter.holder() && *arbiter.holder() == "victim";
+    bool holds = arbiter.holder() && !victim_runs;
+    if (holds && !left && !arbiter.is_revoked()) left = kernel;
+    Microseconds slice = victim_runs && left ? 500 : 1000;
+    if (victim_runs) used[1] += slice;
+    if (left) {
+      used[0] += std::min(left, slice);
+      left -= std::min(left, slice);
+      if (!left && holds) arbiter.drained("hostile", true, now);
+      if (!left && is_late) arbiter.late_drained("hostile", now);
+      is_late &= left != 0;
+    }
+    if (victim_runs && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+  }
+  return 100.0 * (double)used[0] / (double)(used[0] + used[1]);
+}
+
+TEST(Arbiter, LateTurnCostsUntilItHasDrained) {
+  for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed, ComputeMode::capped})
+    for (Microseconds kernel : {700'000, 2'000'000, 10'000'000})
+      EXPECT_LE(share_with_kernels_that_are_late({mode, 10}, kernel), 12.0)
+          << (int)mode << " " << kernel;
+}
+
+TEST(Arbiter, LateTurnCostsNothingWhileNobodyElseWantsTheGpu) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::shared, 50}, 0);
+  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
+  arbiter.want("b", 0);
+  Microseconds late = Arbiter::kTurn + Arbiter::kDrain;
+  arbiter.advance(Arbiter::kTurn);
+  arbiter.advance(late);
+  ASSERT_EQ(*arbiter.holder(), "b");
+  arbiter.drained("b", false, late);
+  Microseconds now = late;
+  for (; now < kTenSeconds; now += 1000) arbiter.advance(now);
+  EXPECT_EQ(*arbiter.holder(), "a") << "it goes on in a turn";
+  arbiter.want("b", now);
+  arbiter.advance(now + Arbiter::kTurn);
+  arbiter.drained("a", true, now + Arbiter::kTurn);
+  EXPECT_EQ(*arbiter.holder(), "b");
+  arbiter.advance(now + 3 * Arbiter::kTurn);
+  arbiter.drained("b", true, now + 3 * Arbiter::kTurn);
+  EXPECT_EQ(*arbiter.holder(), "a") << "it has no debt of ten seconds";
+}
+
+// Returns the share of the GPU, in percent, of a tenant that runs one kernel in each session. The
+// other one always has work, in kernels of 1 ms.
+double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds kernel,
+                                            Microseconds pause, bool same_allocation = true) {
+  Arbiter arbiter;
+  Microseconds now = 0, used = 0, ends_at = 0, returns_at = 0;
+  arbiter.set_share("victim", {ComputeMode::shared, 100 - share.percent}, 0);
+  arbiter.want("victim", 0);
+  for (int session = 0; now < 6 * kTenSeconds; now += 1000) {
+    std::string id = "hostile" + (same_allocation ? "" : std::to_string(session));
+    if (!ends_at && now >= returns_at) {
+      arbiter.set_share(id, share, now);
+      arbiter.move_debt("tenant", id, now);
+      arbiter.want(id, now);
+      ends_at = Arbiter::kNever;
+    }
+    arbiter.advance(now);
+    bool is_victim = arbiter.holder() && *arbiter.holder() == "victim";
+    if (is_victim && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+    if (arbiter.holder() && !is_victim && ends_at == Arbiter::kNever) ends_at = now + kernel;
+    if (!ends_at || now < ends_at) continue;
+    used += kernel;
+    arbiter.remove(id, now);
+    arbiter.move_debt(id, "tenant", now);
+    ends_at = 0;
+    returns_at = now + pause;
+    ++session;
+  }
+  return 100.0 * (double)used / (double)now;
+}
+
+TEST(Arbiter, DebtOutlivesTheSessionsOfAnAllocation) {
+  for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed, ComputeMode::capped})
+    for (Microseconds kernel : {50'000, 400'000})
+      for (Microseconds pause : {0, 30'000, 500'000})
+        EXPECT_LE(share_with_a_session_for_each_kernel({mode, 10}, kernel, pause), 13.0)
+            << (int)mode << " " << kernel << " " << pause;
+}
+
+TEST(Arbiter, DebtOutlivesTheAllocationsOfATenant) {
+  for (Microseconds pause : {0, 500'000})
+    EXPECT_LE(
+        share_with_a_session_for_each_kernel({ComputeMode::shared, 10}, 400'000, pause, false),
+        13.0);
+}
+
+TEST(Arbiter, AccountThatLeftIsForgottenWhenItsDebtIsPaid) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::shared, 50}, 0);
+  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
+  arbiter.remove("b", 0);
+  arbiter.remove("a", 100'000);
+  EXPECT_TRUE(arbiter.is_settled(100'000)) << "it had the GPU for itself";
+  arbiter.set_share("a", {ComputeMode::shared, 50}, 100'000);
+  arbiter.set_share("b", {ComputeMode::shared, 50}, 100'000);
+  arbiter.remove("a", 200'000);
+  arbiter.remove("b", 200'000);
+  EXPECT_FALSE(arbiter.is_settled(299'000));
+  EXPECT_TRUE(arbiter.is_settled(400'000));
+}
+
+// A session can make the arbiter look at the time as often as it likes.
+TEST(Arbiter, CreditByTheClockDoesNotDependOnTheNumberOfLooks) {
+  for (Microseconds step : {1, 2, 3, 7})
+    for (uint32_t percent : {51u, 67u, 11u, 99u}) {
+      Arbiter arbiter;
+      arbiter.set_share("a", {ComputeMode::capped, percent}, 0);
+      Microseconds held = 0;
+      for (Microseconds now = 0; now < 1'000'000; now += step) {
+        arbiter.want("a", now);
+        held += arbiter.holder() ? step : 0;
+        if (arbiter.holder() && arbiter.is_revoked()) arbiter.drained("a", true, now);
+      }
+      EXPECT_NEAR((double)held / 10'000, percent, 1.5) << step;
+    }
+}
+
+// What exceeds the credit by the clock is no privilege of a guaranteed account.
+TEST(Arbiter, GuaranteedTenantPaysForTurnsThatDoNotEnd) {
+  Arbiter arbiter;
+  arbiter.set_share("hostile", {ComputeMode::guaranteed, 10}, 0);
+  arbiter.set_share("victim", {ComputeMode::shared, 10}, 0);
+  Microseconds used[2] = {};
+  for (Microseconds now = 0; now < 6 * kTenSeconds; now += 1000) {
+    for (auto* id : {"hostile", "victim"}) arbiter.want(id, now);
+    arbiter.advance(now);
+    if (!arbiter.holder()) continue;
+    bool is_victim = *arbiter.holder() == "victim";
+    used[is_victim] += 1000;
+    if (is_victim && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+  }
+  EXPECT_GT(used[1], used[0] * 8 / 10) << "hostile " << used[0] << " victim " << used[1];
+}
+
+TEST(Arbiter, ModeOfAnAllocationCanChange) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
+  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
+  Microseconds now = 0;
+  auto run = [&](Microseconds end) {
+    Microseconds of_a = 0;
+    for (; now < end; now += 1000) {
+      for (auto* id : {"a", "b"}) arbiter.want(id, now);
+      arbiter.advance(now);
+      if (!arbiter.holder()) continue;
+      std::string holder = *arbiter.holder();
+      of_a += holder == "a" ? 1000 : 0;
+      if (arbiter.is_revoked()) arbiter.drained(holder, true, now);
+    }
+    return of_a;
+  };
+  run(6 * kTenSeconds);
+  arbiter.set_share("a", {ComputeMode::shared, 50}, now);
+  EXPECT_GT(run(now + 1'000'000), 400'000) << "no debt of the time before";
+}
+
 TEST(Arbiter, ChangedShareCountsFromTheNextTurn) {
   Arbiter arbiter;
   Model model(Arbiter::Carry::yes, {tenant("a", 45, 1000), tenant("b", 55, 1000)});

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 
 #include "control/messages.h"
@@ -53,11 +54,22 @@ class Client {
     ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
   }
   // Blocks until the page shows the state. Returns the number of the turn.
-  uint32_t wait_for(TurnState state) const {
+  uint32_t wait_for(TurnState state, uint32_t partition = 0) const {
     uint8_t message;
-    while (control::state_of_word(page->word[0]) != state)
+    while (control::state_of_word(page->word[partition]) != state)
       if (recv(socket, &message, sizeof message, 0) <= 0) ADD_FAILURE() << "connection lost";
-    return control::turn_of_word(page->word[0]);
+    return control::turn_of_word(page->word[partition]);
+  }
+  TurnState state(uint32_t partition) const {
+    return control::state_of_word(page->word[partition]);
+  }
+  void report_idle(uint32_t turn, uint32_t partition = 0) const {
+    TurnNotice notice{(uint32_t)TurnOp::drained, partition, turn, 0};
+    ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
+  }
+  // Does what a session with work on two GPUs does at the end of its turn.
+  void drain_both() const {
+    for (uint32_t p : {0u, 1u}) send(TurnOp::drained, wait_for(TurnState::closed, p), p);
   }
   const int socket;
   int descriptor = -1;
@@ -68,10 +80,10 @@ TEST(Arbiters, TurnsAlternateBetweenAllocations) {
   auto& arbiters = running_arbiters();
   Client a(arbiters, {"a", {1}});
   a.wait_for(TurnState::open);
-  EXPECT_EQ(arbiters.enforcement({1}), Enforcement::alone);
+  EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::alone);
   Client b(arbiters, {"b", {2}});
   a.wait_for(TurnState::turn);
-  EXPECT_EQ(arbiters.enforcement({1}), Enforcement::turns);
+  EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::turns);
   for (int i = 0; i < 5; ++i) {
     b.send(TurnOp::want);
     a.send(TurnOp::drained, a.wait_for(TurnState::closed));
@@ -89,8 +101,25 @@ TEST(Arbiters, TurnThatDoesNotDrainIsReportedAndOpened) {
   b.send(TurnOp::want);
   a.wait_for(TurnState::closed);
   b.wait_for(TurnState::turn);
-  EXPECT_EQ(arbiters.enforcement({1}), Enforcement::sliced);
-  EXPECT_EQ(arbiters.enforcement({2}), Enforcement::turns);
+  EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::sliced);
+  EXPECT_EQ(arbiters.limit({2}).enforcement, Enforcement::turns);
+}
+
+TEST(Arbiters, WorkThatEndsLateAfterATurnIsReported) {
+  auto& arbiters = running_arbiters();
+  Client a(arbiters, {"a", {1}});
+  Client b(arbiters, {"b", {2}});
+  a.wait_for(TurnState::turn);
+  b.send(TurnOp::want);
+  uint32_t turn = a.wait_for(TurnState::closed);
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(95);
+  std::this_thread::sleep_until(end);  // the work of the turn
+  a.send(TurnOp::drained, turn);
+  b.wait_for(TurnState::turn);
+  EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::coarse);
+  EXPECT_GE(arbiters.limit({1}).longest_drain_ms, 94u);
+  EXPECT_EQ(arbiters.limit({2}).enforcement, Enforcement::turns);
+  EXPECT_EQ(arbiters.limit({2}).longest_drain_ms, 0u);
 }
 
 TEST(Arbiters, SessionsOfOneAllocationShareATurn) {
@@ -105,12 +134,95 @@ TEST(Arbiters, SessionsOfOneAllocationShareATurn) {
   EXPECT_EQ(second.wait_for(TurnState::turn), turn);
 }
 
+// Two allocations on the same two GPUs.
+struct OnTwoGpus {
+  OnTwoGpus() {
+    control::Allocation both = allocation_of(50);
+    both.partitions = 2;
+    both.partition[1] = both.partition[0];
+    both.partition[1].gpu_uuid[0] = 1;
+    for (auto* id : {"a", "b"}) arbiters.set_allocation(id, both);
+    a = std::make_unique<Client>(arbiters, Account{"a", {1}});
+    b = std::make_unique<Client>(arbiters, Account{"b", {2}});
+    b->send(TurnOp::want, 0, 0);
+    b->send(TurnOp::want, 0, 1);
+    a->drain_both();
+  }
+  Arbiters& arbiters = running_arbiters();
+  std::unique_ptr<Client> a, b;
+};
+
+TEST(Arbiters, AllocationGetsTurnsOnTwoGpusTogether) {
+  OnTwoGpus gpus;
+  for (int i = 0; i < 5; ++i) {
+    for (uint32_t p : {0u, 1u}) gpus.b->wait_for(TurnState::turn, p);
+    for (uint32_t p : {0u, 1u}) EXPECT_EQ(gpus.a->state(p), TurnState::closed);
+    gpus.b->drain_both();
+    for (uint32_t p : {0u, 1u}) gpus.a->wait_for(TurnState::turn, p);
+    for (uint32_t p : {0u, 1u}) EXPECT_EQ(gpus.b->state(p), TurnState::closed);
+    gpus.a->drain_both();
+  }
+}
+
+TEST(Arbiters, TurnOnTwoGpusLastsWhileOneOfThemHasWork) {
+  OnTwoGpus gpus;
+  for (uint32_t p : {0u, 1u}) gpus.b->wait_for(TurnState::turn, p);
+  // It has no more work on one GPU for now.
+  gpus.b->report_idle(gpus.b->wait_for(TurnState::turn, 1), 1);
+  gpus.b->send(TurnOp::drained, gpus.b->wait_for(TurnState::closed));
+  for (uint32_t p : {0u, 1u}) gpus.a->wait_for(TurnState::turn, p);
+}
+
+TEST(Arbiters, EndOfASessionOnTwoGpusGivesBothToTheOther) {
+  OnTwoGpus gpus;
+  gpus.b.reset();
+  for (uint32_t p : {0u, 1u}) gpus.a->wait_for(TurnState::open, p);
+}
+
+TEST(Arbiters, SessionThatComesBackDuringTheTurnOfAnotherSeesANewTurn) {
+  auto& arbiters = running_arbiters();
+  Client other(arbiters, {"b", {3}});
+  Client first(arbiters, {"a", {1}});
+  Client second(arbiters, {"a", {2}});
+  for (auto* session : {&first, &second}) session->send(TurnOp::want);
+  other.send(TurnOp::drained, other.wait_for(TurnState::closed));
+  uint32_t turn = first.wait_for(TurnState::turn);
+  second.wait_for(TurnState::turn);
+  first.report_idle(turn);
+  first.wait_for(TurnState::closed);
+  first.send(TurnOp::want, turn);
+  EXPECT_NE(first.wait_for(TurnState::turn), turn);
+}
+
 TEST(Arbiters, EndOfASessionGivesTheGpuToTheOther) {
   auto& arbiters = running_arbiters();
   auto a = std::make_unique<Client>(arbiters, Account{"a", {1}});
   Client b(arbiters, {"b", {2}});
   a.reset();
   b.wait_for(TurnState::open);
+}
+
+// A session server whose program keeps the GPU for 300 ms and ends, again and again.
+TEST(Arbiters, SessionsDoNotTakeTheirDebtsWithThem) {
+  auto& arbiters = running_arbiters();
+  Client b(arbiters, {"b", {2}});
+  auto begin = std::chrono::steady_clock::now();
+  std::chrono::milliseconds kept{0};
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) {
+    Client a(arbiters, {"a", {1}});
+    a.send(TurnOp::want);
+    b.send(TurnOp::want);
+    for (uint8_t message; control::state_of_word(a.page->word[0]) != TurnState::turn;) {
+      if (control::state_of_word(b.page->word[0]) == TurnState::closed)
+        b.send(TurnOp::drained, control::turn_of_word(b.page->word[0]));
+      (void)!recv(a.socket, &message, sizeof message, MSG_DONTWAIT);
+      usleep(500);
+    }
+    usleep(300'000);
+    kept += std::chrono::milliseconds(300);
+  }
+  auto all = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(kept, all / 2) << "30 percent are granted";
 }
 
 TEST(Arbiters, PageCannotBeMappedWritable) {
@@ -127,7 +239,7 @@ TEST(Arbiters, SessionThatBreaksTheProtocolLosesItsConnection) {
   uint8_t message;
   while (recv(a.socket, &message, sizeof message, 0) > 0) {
   }
-  EXPECT_EQ(arbiters.enforcement({1}), Enforcement::unenforced);
+  EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::unenforced);
 }
 
 TEST(Arbiters, AllocationWithoutGrantGetsNoConnection) {

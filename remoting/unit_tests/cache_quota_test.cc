@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -91,6 +94,55 @@ TEST_F(CacheQuota, FoldersOfATenantAreRemoved) {
   add(kOne / "a" / "b" / "c", 0);
   trim(kMuch, kMuch);
   EXPECT_FALSE(has(kOne / "a"));
+}
+
+// Session servers on NVIDIA's driver may make folders.
+TEST_F(CacheQuota, FolderDeeperThanTheNumberOfDescriptorsIsRemoved) {
+  constexpr int kDepth = 300;
+  constexpr rlim_t kDescriptors = 64;
+  int at = open((folder_ / kOne).c_str(), O_PATH | O_DIRECTORY);
+  for (int i = 0; i < kDepth; ++i) {
+    mkdirat(at, "d", 0700);
+    int next = openat(at, "d", O_PATH | O_DIRECTORY);
+    close(at);
+    at = next;
+  }
+  close(openat(at, "x", O_WRONLY | O_CREAT, 0600));
+  close(at);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few{kDescriptors, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  trim(kMuch, kMuch);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(fs::is_empty(folder_ / kOne));
+}
+
+// The spawner of an installed node has no right to read what its user may not read.
+TEST_F(CacheQuota, FolderThatItsOwnerMayNotListIsRemoved) {
+  constexpr uid_t kUser = 65534;
+  constexpr mode_t kEnterAndWrite = 0300;
+  fs::create_directory(folder_ / kOne / "d");
+  add(kOne / "d" / "x", 0);
+  for (const auto& path : {folder_, folder_ / kOne, folder_ / kOne / "d"})
+    (void)!chown(path.c_str(), kUser, kUser);
+  chmod((folder_ / kOne / "d").c_str(), kEnterAndWrite);
+  pid_t pid = fork();
+  if (pid == 0) {
+    (void)!setresuid(kUser, kUser, kUser);  // not possible if it is another user already
+    trim(kMuch, kMuch);
+    _exit(0);
+  }
+  waitpid(pid, nullptr, 0);
+  EXPECT_FALSE(has(kOne / "d"));
+}
+
+// A name that is taken does not keep a folder from moving up.
+TEST_F(CacheQuota, FoldersWithNamesOfMovedOnesAreRemoved) {
+  fs::create_directories(folder_ / kOne / ".removed-0" / ".removed-1" / ".removed-2");
+  fs::create_directories(folder_ / kOne / "a" / ".removed-0" / "b");
+  trim(kMuch, kMuch);
+  EXPECT_TRUE(fs::is_empty(folder_ / kOne));
 }
 
 TEST_F(CacheQuota, FoldersWithOtherNamesAreLeftAlone) {

@@ -95,7 +95,9 @@ TEST_F(ClientSizesTest, CopyOfRowsThatWrapsIsRefused) {
 TEST_F(ClientSizesTest, UnknownKindOfResourceIsRefused) {
   CUDA_RESOURCE_DESC d{};
   d.resType = CU_RESOURCE_TYPE_LINEAR;
+  d.res.linear.format = CU_AD_FORMAT_FLOAT;
   EXPECT_TRUE(t.session->accepts(d));
+  d.res = {};
   d.resType = CU_RESOURCE_TYPE_ARRAY;
   EXPECT_FALSE(t.session->accepts(d)) << "the array is not one of the session";
   d.resType = (CUresourcetype)77;

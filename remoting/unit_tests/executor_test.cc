@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
 
@@ -40,6 +42,14 @@ class ExecutorTest : public testing::Test {
       if (f.kind == wire::Frame::pause)
         pauses.emplace_back(f.field<uint32_t>(0), f.field<uint32_t>(4));
   }
+  // Connects the session to a launcher with another limit, and returns the frame that follows.
+  std::vector<ReceivedFrame> resize(uint64_t bytes) {
+    TemporaryFolder folder;
+    fuzz::OwnLauncher(folder.path(), {bytes}).connect(t.account);
+    t.session->sizes_changed = true;
+    executor.advance();
+    return t.frames();
+  }
   uint32_t create_context(uint32_t legacy) {
     send(wire::Op::create_context, 0, {9, 0, 1, 0, legacy});
     auto frames = t.frames();
@@ -51,6 +61,25 @@ class ExecutorTest : public testing::Test {
   TestSession t;
   Executor executor{*t.session};
 };
+
+std::vector<std::pair<void*, size_t>> g_registered;
+CUresult note_registration(void* at, size_t bytes, unsigned) {
+  g_registered.emplace_back(at, bytes);
+  return CUDA_SUCCESS;
+}
+
+// A copy from or to other memory would wait in the call, and the executor with it.
+TEST_F(ExecutorTest, ChunksAreRegisteredWithTheFirstContext) {
+  t.cu.cuMemHostRegister = note_registration;
+  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
+  ASSERT_EQ(g_registered.size(), 1u);
+  auto* begin = (uint8_t*)g_registered[0].first;
+  for (uint32_t i = 0; i < transport::kSharedChunks; ++i)
+    for (bool to_node : {true, false}) {
+      auto offset = (uint64_t)(t.link->shared()->chunk(to_node, i) - begin);
+      EXPECT_LE(offset + transport::kSharedChunkBytes, g_registered[0].second);
+    }
+}
 
 TEST_F(ExecutorTest, MalformedRecordEndsTheSession) {
   EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
@@ -75,6 +104,46 @@ TEST_F(ExecutorTest, ContextIsMadeWhenItsChargeIsAnswered) {
   EXPECT_FALSE(t.session->context(1)) << "the executor must not wait for the launcher";
   while (!t.session->context(1)) executor.advance();
   EXPECT_EQ(t.frames().at(0).field<uint32_t>(8), (uint32_t)CUDA_SUCCESS);
+}
+
+TEST_F(ExecutorTest, ClientIsToldTheSizeOfItsPartitionWhenItChanges) {
+  t.session->devices[0].known_bytes = TestSession::kLimitBytes;
+  EXPECT_TRUE(resize(TestSession::kLimitBytes).empty()) << "the client knows it";
+  auto grown = resize(2 * TestSession::kLimitBytes);
+  ASSERT_EQ(grown.size(), 1u);
+  EXPECT_EQ(grown[0].kind, wire::Frame::partition_size);
+  EXPECT_EQ(grown[0].field<uint32_t>(0), 0u);
+  EXPECT_EQ(grown[0].field<uint32_t>(4), 0u);
+  EXPECT_EQ(grown[0].field<uint64_t>(8), 2 * TestSession::kLimitBytes);
+  EXPECT_FALSE(t.session->exceeds_partition);
+}
+
+TEST_F(ExecutorTest, ClientIsToldThatMoreIsChargedThanItsPartitionHas) {
+  t.session->devices[0].known_bytes = TestSession::kLimitBytes;
+  EXPECT_TRUE(t.account.reserve(0, 4096));
+  auto shrunk = resize(1024);
+  ASSERT_EQ(shrunk.size(), 1u);
+  EXPECT_EQ(shrunk[0].field<uint32_t>(4), 1u);
+  EXPECT_TRUE(t.session->exceeds_partition);
+  t.account.release(0, 4096);
+  t.session->sizes_changed = true;
+  executor.advance();
+  EXPECT_EQ(t.frames().at(0).field<uint32_t>(4), 0u);
+  EXPECT_FALSE(t.session->exceeds_partition);
+}
+
+// A helper thread wakes the executor only if it sees the pause.
+TEST_F(ExecutorTest, WorkThatEndsBeforeThePauseBeginsEndsIt) {
+  t.session->posted_bytes = wire::kPauseAllBytes + 1;
+  executor.advance();
+  t.session->posted_bytes = 0;
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<uint8_t> bytes;
+  EXPECT_TRUE(t.link->receive(bytes, 1024, 10'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  executor.advance();
+  read_pauses();
+  EXPECT_EQ(pauses, (Pauses{{1, wire::kAllStreams}, {0, wire::kAllStreams}}));
 }
 
 TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {

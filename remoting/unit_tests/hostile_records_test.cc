@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "server/executor.h"
@@ -172,9 +174,9 @@ TEST_F(HostileRecordsTest, TokenWithAnotherSizeOpensNoMemory) {
   t.session->shared[{}] = {5, 64 << 20};
   wire::IpcToken token{};
   token.bytes = 2 << 20;
-  EXPECT_EQ(export_shared_memory(*t.session, token, 0), -1);
+  EXPECT_EQ(export_shared(*t.session, token, 0), -1);
   token.bytes = 64 << 20;
-  EXPECT_EQ(export_shared_memory(*t.session, token, 0), 99);
+  EXPECT_EQ(export_shared(*t.session, token, 0), 99);
 }
 
 // After a fault a driver frees nothing in its context.
@@ -224,29 +226,40 @@ TEST_F(FaultyDriverTest, ModuleThatIsNotUnloadedStaysCharged) {
   EXPECT_EQ(t.account.charged_here(0), 2 * kBytes);
 }
 
-// Each connection has a thread, which ends when a newer one replaces it.
+// Each connection has a thread, which ends when a newer one replaces it. Either thread may receive
+// first: the end of a handshake at the client orders nothing at the server.
 TEST(BulkConnectionTest, NewerConnectionEndsTheThreadOfTheOlderOne) {
   constexpr int kHandshakeMs = 10'000;
   TestSession t;
   transport::Secret key{};
   std::vector<transport::Tls> clients(2);
   std::vector<std::thread> readers;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int ended = 0;
   for (auto& client : clients) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     readers.emplace_back([&, fd = ends[1]] {
       transport::Tls server;
       std::string error;
-      transport::Tls::open_with_key(fd, transport::Role::server, key, kHandshakeMs, server, error);
+      EXPECT_TRUE(transport::Tls::open_with_key(fd, transport::Role::server, key, kHandshakeMs,
+                                                server, error));
       t.bulk.receive(std::move(server));
+      std::lock_guard lock(mutex);
+      ++ended;
+      changed.notify_all();
     });
     std::string error;
     ASSERT_TRUE(transport::Tls::open_with_key(ends[0], transport::Role::client, key, kHandshakeMs,
                                               client, error));
   }
-  readers[0].join();
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return ended == 1; });
+  }
   t.bulk.close();
-  readers[1].join();
+  for (auto& reader : readers) reader.join();
 }
 
 }  // namespace

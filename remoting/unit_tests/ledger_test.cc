@@ -195,6 +195,24 @@ TEST_F(LedgerTest, LoweredLimitRejectsNewChargesOnly) {
   EXPECT_EQ(ledger->charged(0), 600u);
 }
 
+TEST_F(LedgerTest, HoldingHasTheContextsAndStaysAboveALoweredLimit) {
+  ledger->set_limits(kLimits, 2, kContexts);
+  add(2);
+  EXPECT_EQ(ledger->held(0), 0u) << "no session has a context";
+  open_context(0);
+  open_context(0, 2);
+  reserve(0, 600);
+  EXPECT_EQ(ledger->held(0), 800u);
+  uint64_t lower[2] = {500, 500};
+  ledger->set_limits(lower, 2, kContexts);
+  EXPECT_EQ(ledger->held(0), 800u);
+  EXPECT_FALSE(reserve(0, 1));
+  release(0, 400);
+  EXPECT_EQ(ledger->held(0), 400u);
+  EXPECT_TRUE(reserve(0, 100));
+  EXPECT_FALSE(reserve(0, 1));
+}
+
 TEST_F(LedgerTest, SessionsShareTheLimitAndNotTheirCharges) {
   add(2);
   EXPECT_TRUE(reserve(0, 700, 2));
@@ -249,7 +267,7 @@ TEST_F(LedgerTest, RequestThatBreaksTheProtocolChangesNothing) {
       {0, op, 0, 1, {}},     {3, op, 0, 1, {}},
       {~0ull, op, 0, 1, {}}, {2, op, wire::kMaxDevices, 1, {}},
       {2, op, ~0u, 1, {}},   {2, 0, 0, 1, {}},
-      {2, 5, 0, 1, {}},
+      {2, 9, 0, 1, {}},
   };
   for (auto& request : broken) EXPECT_FALSE(send(request, a));
   EXPECT_FALSE(send({1, op, 0, 1, {}}, a, 9)) << "an unknown session";

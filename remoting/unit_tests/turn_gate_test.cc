@@ -21,12 +21,16 @@ class TurnGateTest : public testing::Test {
     gate.begin_pass();
     uint32_t submitted = 0;
     for (; submitted < records && gate.may_submit(); ++submitted) gate.add_unfenced();
-    if (submitted) fences.push_back(gate.add_fence(submitted));
+    if (submitted) add_fence(submitted);
     gate.end_pass();
     return submitted;
   }
+  void add_fence(uint32_t records) {
+    gate.add_fence(records);
+    fences.push_back(records);
+  }
   void complete_all() {
-    for (uint32_t counted : fences) gate.complete(counted);
+    for (uint32_t records : fences) gate.complete(records);
     fences.clear();
   }
   void show(uint32_t turn, TurnState state) { word = turn_word(turn, state); }
@@ -63,6 +67,28 @@ TEST_F(TurnGateTest, UnfinishedWorkOfATurnIsBounded) {
   EXPECT_EQ(pass(1), 0u);
   complete_all();
   EXPECT_GT(pass(1), 0u);
+}
+
+// With less, the GPU waits after each record until the next one is submitted.
+TEST_F(TurnGateTest, FencesTakeNoPlaceOfRecordsInFlight) {
+  show(1, TurnState::turn);
+  uint32_t submitted = 0;
+  for (gate.begin_pass(); submitted < 10 && gate.may_submit(); ++submitted) {
+    gate.add_unfenced();
+    add_fence(1);
+  }
+  EXPECT_EQ(submitted, 4u) << "as many as the first turn admits, without their fences";
+}
+
+TEST_F(TurnGateTest, FenceWithoutWorkMustCompleteBeforeTheTurnEnds) {
+  show(1, TurnState::turn);
+  add_fence(0);
+  show(1, TurnState::closed);
+  pass(0);
+  EXPECT_TRUE(sent.empty());
+  complete_all();
+  pass(0);
+  EXPECT_EQ(sent.size(), 1u);
 }
 
 TEST_F(TurnGateTest, EndOfATurnIsReportedWhenItsWorkHasEnded) {

@@ -4,11 +4,16 @@
 #pragma once
 #include <cstring>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "wire/format.h"
 
 namespace busbar::wire {
+
+// An enumeration of C, which may have no other values than the bits of its names can form.
+template <typename T>
+concept OpenEnumeration = std::is_enum_v<T> && !requires { T{0}; };
 
 // Reads fields from the front of a buffer, which must outlive the decoder. A read past the end
 // returns zero and makes ok() false permanently.
@@ -18,6 +23,7 @@ class Decoder {
 
   template <typename T>
   T get() {
+    static_assert(!OpenEnumeration<T>, "see take() in wire/enumeration.h");
     T v{};
     if (left_ < sizeof v) {
       fail();
@@ -59,6 +65,8 @@ class Decoder {
     auto* at = (const char*)raw(n);
     return at ? std::string_view(at, n) : std::string_view();
   }
+  // As after a read past the end: a field has a value that is not permitted.
+  void refuse() { fail(); }
   bool ok() const { return ok_; }
   uint64_t left() const { return left_; }  // bytes
 

@@ -33,6 +33,17 @@ class Encoder {
     at_ += n;
     return *this;
   }
+  // The same as raw(). Four and eight bytes, the usual sizes of parameters, need no call.
+  Encoder& parameter(const void* p, uint32_t n) {
+    if (n == 8)
+      std::memcpy(bytes_ + at_, p, 8);
+    else if (n == 4)
+      std::memcpy(bytes_ + at_, p, 4);
+    else
+      return raw(p, n);
+    at_ += n;
+    return *this;
+  }
   // Writes a 32-bit length and the characters without the terminating zero.
   Encoder& text(const char* s) {
     uint32_t n = (uint32_t)std::strlen(s);
@@ -40,20 +51,24 @@ class Encoder {
     return raw(s, n);
   }
   uint32_t room() const { return Capacity - at_; }
+  // Returns the `n` bytes that were written last. Valid until the next write.
+  const uint8_t* last(uint32_t n) const { return bytes_ + at_ - n; }
 
   // Pads the record to a multiple of 16 bytes and writes its length. Nothing may be added later.
   const uint8_t* finish() {
-    uint32_t end = (at_ + 15) & ~15u;
-    std::memset(bytes_ + at_, 0, end - at_);
+    uint32_t end = size();
+    std::memset(bytes_ + at_, 0, kPadding);  // more than is missing: a constant needs no call
     at_ = end;
     std::memcpy(bytes_, &end, sizeof end);
     return bytes_;
   }
-  uint32_t size() const { return (at_ + 15) & ~15u; }  // padded; equal before and after finish()
+  // Padded; equal before and after finish().
+  uint32_t size() const { return (at_ + kPadding - 1) & ~(kPadding - 1); }
 
  private:
+  static constexpr uint32_t kPadding = 16;
   uint32_t at_ = sizeof(RecordHeader);
-  alignas(16) uint8_t bytes_[Capacity + 16];
+  alignas(kPadding) uint8_t bytes_[Capacity + kPadding];
 };
 
 }  // namespace busbar::wire

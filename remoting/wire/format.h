@@ -8,7 +8,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 9;
+constexpr uint32_t kProtocolVersion = 11;
 
 // ---- limits ----
 // Bytes of one record with its header. A launch carries at most 32,764 bytes of parameters.
@@ -47,6 +47,15 @@ constexpr uint64_t kArenaSlotBytes = 1ull
                                      << 40;  // reserved by the client at each address it offers
 constexpr uint32_t kArenaSlots = 14;         // addresses that the client offers
 constexpr uint32_t kArenaAttempts = 4;       // addresses that the server tries for one device
+// Addresses that the client chooses: ranges that the program reserves, and above them its pinned
+// memory. The server reserves all of them for the session.
+#ifdef BUSBAR_SMALL_WINDOW  // ThreadSanitizer uses the others
+constexpr uint64_t kFirstRangeAddress = 0x5000000000ull, kFirstPinnedAddress = 0x6000000000ull,
+                   kLastPinnedAddress = 0x7000000000ull;
+#else
+constexpr uint64_t kFirstRangeAddress = 0x2b0000000000ull, kFirstPinnedAddress = 0x2d0000000000ull,
+                   kLastPinnedAddress = 0x2f0000000000ull;
+#endif
 constexpr uint64_t kLeaseBytes = 64ull << 20;
 constexpr uint64_t kGranularity = 2ull << 20;  // of physical device memory
 
@@ -104,7 +113,8 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 16);
 constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16, kAllStreams = UINT32_MAX;
 
-// Content of a CUipcMemHandle. The secret proves that the holder received the handle.
+// Content of a CUipcMemHandle or CUipcEventHandle. The secret proves that the holder received the
+// handle.
 struct IpcToken {
   char magic[8];        // kIpcMagic
   uint8_t session[16];  // session that owns the memory
@@ -113,6 +123,8 @@ struct IpcToken {
 };
 static_assert(sizeof(IpcToken) == 64);
 constexpr char kIpcMagic[8] = {'B', 'U', 'S', 'B', 'I', 'P', 'C', '1'};
+// Of a CUipcEventHandle, which has no lease.
+constexpr char kIpcEventMagic[8] = {'B', 'U', 'S', 'B', 'I', 'P', 'E', '1'};
 
 // ---- session server to client: frames ----
 enum class Frame : uint16_t {
@@ -133,6 +145,9 @@ enum class Frame : uint16_t {
   // u32 1: send no record of the stream that needs no reply; u32 0: go on. Then u32 the stream, or
   // kAllStreams.
   pause = 11,
+  // u32 device, u32 1: more is charged than the partition has, u64 its bytes. Sent when they
+  // change.
+  partition_size = 12,
 };
 struct FrameHeader {
   uint32_t bytes;  // of the body, without this header

@@ -4,8 +4,11 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "wire/enumeration.h"
 
 namespace busbar::wire {
 
@@ -42,15 +45,24 @@ inline constexpr AttributeRow kLaunchAttributes[] = {
      sizeof(CUlaunchAttributeValue::sharedMemCarveout)},
 };
 
-inline const AttributeRow* find_attribute(CUlaunchAttributeID id, AttributeUse use) {
+// An attribute as it stands in records. Its id is any number: C++ leaves the behaviour undefined if
+// an enumeration has a value that is out of its range.
+struct RawAttribute {
+  uint32_t id;
+  char padding[offsetof(CUlaunchAttribute, value) - sizeof(uint32_t)];
+  CUlaunchAttributeValue value;
+};
+static_assert(sizeof(RawAttribute) == sizeof(CUlaunchAttribute));
+
+inline const AttributeRow* find_attribute(uint32_t id, AttributeUse use) {
   for (auto& row : kLaunchAttributes)
-    if (row.id == id && row.uses & (uint8_t)use) return &row;
+    if ((uint32_t)row.id == id && row.uses & (uint8_t)use) return &row;
   return nullptr;
 }
 
 // Return the error for an attribute that is not permitted: CUDA_ERROR_NOT_SUPPORTED for those of
 // CUDA, CUDA_ERROR_INVALID_VALUE for what CUDA does not permit either.
-inline CUresult refusal(CUlaunchAttributeID id, AttributeUse use) {
+inline CUresult refusal(uint32_t id, AttributeUse use) {
   switch (id) {
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
@@ -61,12 +73,24 @@ inline CUresult refusal(CUlaunchAttributeID id, AttributeUse use) {
   }
 }
 
+// Return whether the enumerations in the value of an attribute have values.
+inline bool has_values(uint32_t id, const CUlaunchAttributeValue& v) {
+  switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      return has_value(v.accessPolicyWindow.hitProp) && has_value(v.accessPolicyWindow.missProp);
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      return has_value(v.clusterSchedulingPolicyPreference);
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: return has_value(v.memSyncDomain);
+    default: return true;
+  }
+}
+
 // Set the bytes of a value to zero that are no field of the attribute. Return an error for an
-// attribute that is not permitted.
-inline CUresult keep_fields(CUlaunchAttributeID id, AttributeUse use,
-                            CUlaunchAttributeValue& value) {
+// attribute that is not permitted, or whose value has an unknown number for an enumeration.
+inline CUresult keep_fields(uint32_t id, AttributeUse use, CUlaunchAttributeValue& value) {
   const AttributeRow* row = find_attribute(id, use);
   if (!row) return refusal(id, use);
+  if (!has_values(id, value)) return CUDA_ERROR_INVALID_VALUE;
   std::memset((char*)&value + row->bytes, 0, sizeof value - row->bytes);
   return CUDA_SUCCESS;
 }

@@ -49,7 +49,7 @@ enum class Thread : uint8_t {
   OP(create_stream,             0x1012, immediate, executor,       pipeline)         \
   OP(destroy_stream,            0x1013, barrier,   executor,       pipeline)         \
   OP(create_event,              0x1014, immediate, executor,       pipeline)         \
-  OP(destroy_event,             0x1015, barrier,   executor,       session)          \
+  OP(destroy_event,             0x1015, barrier,   executor,       pipeline)         \
   OP(record_event,              0x1016, stream,    executor,       stream)           \
   OP(wait_event,                0x1017, stream,    executor,       stream)           \
   OP(elapsed_time,              0x1018, immediate, executor,       pipeline)         \
@@ -89,6 +89,8 @@ enum class Thread : uint8_t {
   OP(ipc_export,                0x106b, immediate, memory,         session)          \
   OP(ipc_open,                  0x106c, immediate, memory,         session)          \
   OP(ipc_close,                 0x106d, immediate, memory,         session)          \
+  OP(ipc_export_event,          0x106e, immediate, executor,       session)          \
+  OP(ipc_open_event,            0x106f, immediate, memory,         session)          \
   OP(create_array,              0x1081, immediate, memory,         session)          \
   OP(destroy_array,             0x1082, immediate, memory,         session)          \
   /* The session itself */                                                           \
@@ -117,7 +119,8 @@ enum class Thread : uint8_t {
   OP(batch_mem_op_node,         0x10a6, immediate, executor,       session)          \
   OP(batch_mem_op_node_params,  0x10a7, immediate, executor,       session)          \
   OP(conditional_node,          0x10a8, immediate, executor,       session)          \
-  OP(node_event,                0x10a9, immediate, executor, session)
+  OP(node_event,                0x10a9, immediate, executor,       session)          \
+  OP(ipc_create_event,          0x10aa, immediate, memory,         session)
 // clang-format on
 
 enum class Op : uint16_t {

@@ -29,7 +29,7 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connection(session_appliance: Appliance) -> dict[str, str]:
     """Return the options of modules that connect to the appliance as an administrator."""
     return {
@@ -39,6 +39,6 @@ def connection(session_appliance: Appliance) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def run_module(collections: Path, connection: dict[str, str]) -> RunModule:
     return module_runner(collections, connection)

@@ -164,6 +164,12 @@ def assert_allocation_is_held_and_released(appliance: Appliance, run_module: Run
     assert created["state"] == "active" and appliance.api.items("partitions")
     held = run_module("allocation", **options)
     assert not held["changed"] and held["allocation"]["id"] == created["id"]
+    options["percent"] = 40
+    resized = run_module("allocation", **options)
+    assert resized["changed"] and resized["allocation"]["id"] == created["id"]
+    assert resized["allocation"]["resize"] is None, "the module must wait for the size"
+    assert resized["allocation"]["partitions"][0]["compute_percent"] == 40
+    assert not run_module("allocation", **options)["changed"]
     assert run_module("allocation", state="absent", **options)["changed"]
     assert not appliance.api.items("partitions"), "the module must wait for the release"
 

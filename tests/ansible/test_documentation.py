@@ -22,13 +22,16 @@ def facts_of(options: Options) -> Options:
 
 
 def documented_options(collections: Path, module: str) -> Options:
-    """Return the options in the documentation of a module and its fragments."""
+    """Return the options in the documentation of a module and its fragments, as Ansible does.
+
+    The module's own description of an option counts.
+    """
     text = yaml.safe_load(load_plugin(collections, f"modules.{module}").DOCUMENTATION)
     options: Options = dict(text["options"])
     for fragment in text["extends_documentation_fragment"]:
         name = fragment.rpartition(".")[2]
         source = load_plugin(collections, f"doc_fragments.{name}").ModuleDocFragment
-        options |= yaml.safe_load(source.DOCUMENTATION)["options"]
+        options = yaml.safe_load(source.DOCUMENTATION)["options"] | options
     return facts_of(options)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import ROOT
+from deploy.supervisor import ROOT, wait_for
 from tests.ansible.commands import BIN, environment
 from tests.ansible.module_runner import RunModule, load_plugin
 from tests.fleet.conftest import Appliance
@@ -30,7 +30,7 @@ class Case:
 
     @property
     def path(self) -> str:
-        return {"role_binding": "role-bindings"}.get(self.module, self.module + "s")
+        return self.module.replace("_", "-") + "s"
 
     @property
     def info_key(self) -> str:
@@ -43,8 +43,10 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
     ("project", {"name": "vision"}),
     ("user", {"username": "ada"}),
     ("user", {"username": "ci", "is_service": True}),
+    ("user", {"username": "hopper"}),
 ]
 PENDING = {"allow_pending": True, "selector": {"rack": 12}, "lifetime_seconds": 600}
+WEBHOOK: dict[str, Any] = {"webhook_url": "https://hooks.example/busbar", "webhook_secret": "first"}
 RESERVATION = {"pool": "default", "project": "vision", "gpu_count": 1, "allow_pending": True}
 CASES = [
     Case("department", {"name": "physics"}),
@@ -52,6 +54,11 @@ CASES = [
     Case("site", {"name": "north", "notes": "Hall 1"}, {"notes": "Hall 2"}),
     Case("user", {"username": "grace"}, {"is_active": False}, filter="username"),
     Case("group", {"name": "researchers", "users": ["ada"]}, {"users": ["ci"]}),
+    Case(
+        "role",
+        {"name": "auditor", "privileges": ["audit.read"]},
+        {"privileges": ["audit.read", "inventory.view"]},
+    ),
     Case("role_binding", {"role": "user", "user": "ada", "project": "vision"}, filter="user"),
     Case(
         "token",
@@ -70,11 +77,25 @@ CASES = [
         {"name": "a100", "projects": ["vision", "default"], "max_idle_seconds": 60},
         {"fallbacks": ["default"], "max_idle_seconds": 0, "projects": []},
     ),
+    Case(
+        "alarm_definition",
+        {
+            "name": "Hot",
+            "severity": "warning",
+            "object_kind": "gpu",
+            "condition": "metric",
+            "metric": "temperature_celsius",
+            "threshold": 80,
+            "mail_users": ["ada", "hopper"],
+            **WEBHOOK,
+        },
+        {"threshold": 75.5, "enabled": False, "mail_users": ["hopper"], "pool": "default"},
+    ),
     Case("allocation", {"name": "nightly", "project": "vision", "hold": "lifetime", **PENDING}),
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def objects(run_module: RunModule) -> None:
     for name, options in OBJECTS:
         result = run_module(name, **options)
@@ -144,12 +165,53 @@ def test_role_bindings_in_different_places_are_different_objects(
 def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule) -> None:
     options = {"name": "fixed", "project": "vision", **PENDING}
     created = run_module("allocation", percent=25, **options)["allocation"]
-    refused = run_module("allocation", percent=50, hold="lifetime", **options)
-    assert refused["failed"] and "another value of hold, percent, which cannot" in refused["msg"]
+    refused = run_module("allocation", percent=25, hold="lifetime", **options)
+    assert refused["failed"] and "another value of hold, which cannot" in refused["msg"]
+    queued = run_module("allocation", percent=50, **options)
+    assert queued["failed"] and "only an active allocation can be resized" in queued["msg"]
     assert run_module("allocation", state="absent", **options)["changed"]
     ended = run_module("allocation_info", name="fixed", states=["releasing", "released"])
     assert [row["id"] for row in ended["allocations"]] == [created["id"]]
     assert run_module("allocation_info", name="fixed", states=["queued"])["allocations"] == []
+
+
+def test_allocation_is_suspended_and_resumed_once(
+    objects: None, run_module: RunModule, collections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requests of the module; this appliance has no node that could suspend."""
+    options = {"name": "sleeper", "project": "vision", "wait_seconds": 1, **PENDING}
+    path = f"allocations/{run_module('allocation', **options)['allocation']['id']}"
+    refused = run_module("allocation", state="suspended", **options)
+    assert refused["failed"] and "only an active allocation can be suspended" in refused["msg"]
+    client = load_plugin(collections, "module_utils.appliance").Appliance
+    original, listed = client.request, client.items
+    sent: list[str] = []
+    suspension: list[dict[str, str] | None] = [None]
+
+    def items(self: Any, *arguments: Any) -> Any:
+        return [row | {"suspension": suspension[0]} for row in listed(self, *arguments)]
+
+    def request(self: Any, method: str, target: str, *rest: Any, **more: Any) -> Any:
+        if method == "POST" and "heartbeat" not in target:
+            sent.append(target)
+            target, method = path, "GET"
+        return original(self, method, target, *rest, **more)
+
+    monkeypatch.setattr(client, "items", items)
+    monkeypatch.setattr(client, "request", request)
+
+    def changes(state: str, *, check: bool = False) -> bool:
+        return bool(run_module("allocation", check=check, state=state, **options)["changed"])
+
+    assert changes("suspended", check=True) and sent == []
+    assert changes("suspended") and not changes("active") and not changes("present")
+    suspension[0] = {"state": "waiting"}
+    assert changes("active") and not changes("suspended") and not changes("present")
+    suspension[0] = {"state": "failed"}
+    assert changes("suspended") and not changes("active")
+    assert sent == [f"{path}/{a}?wait=1" for a in ("suspend", "resume", "suspend")]
+    monkeypatch.undo()
+    run_module("allocation", state="absent", **options)
 
 
 def test_existing_allocation_gets_a_heartbeat_but_not_in_check_mode(
@@ -214,6 +276,65 @@ def test_absent_revokes_all_tokens_of_the_name(
         session_appliance.api.request("POST", "tokens", {"name": "twice", "user": "ci"})
     assert run_module("token", name="twice", user="ci", state="absent")["changed"]
     assert not run_module("token", name="twice", user="ci", state="absent")["changed"]
+
+
+def test_secret_of_a_webhook_is_sent_when_there_is_none_or_on_request(
+    objects: None, run_module: RunModule
+) -> None:
+    kind = {"severity": "info", "object_kind": "node", "condition": "state", "states": ["locked"]}
+    options = {"name": "Locked", **kind}
+
+    def change(*, check: bool = False, **more: Any) -> tuple[bool, bool]:
+        """Return whether the definition changes, and whether it then has a secret."""
+        result = run_module("alarm_definition", check=check, **options, **more)
+        assert not (secret := more.get("webhook_secret")) or secret not in str(result), result
+        return result["changed"], result["alarm_definition"]["webhook_secret_is_set"]
+
+    assert change(webhook_url=WEBHOOK["webhook_url"]) == (True, False)
+    for expected in ((True, True), (False, True)):
+        assert change(check=True, **WEBHOOK) == expected
+        assert change(**WEBHOOK) == expected
+    assert change(**WEBHOOK, update_webhook_secret=True) == (True, True)
+    other: dict[str, Any] = {"webhook_url": "https://hooks.example/other"}
+    assert change(check=True, **other) == (True, False), "it belonged to the other address"
+    assert change(check=True, **WEBHOOK | other) == (True, True)
+    assert change(**WEBHOOK | other) == (True, True)
+    for expected in ((True, False), (False, False)):
+        assert change(check=True, **other, webhook_secret="") == expected
+        assert change(**other, webhook_secret="") == expected
+    run_module("alarm_definition", state="absent", **options)
+
+
+def test_definition_of_the_product_is_disabled_but_not_deleted(run_module: RunModule) -> None:
+    options = {"name": "GPU hot"}
+    assert run_module("alarm_definition", enabled=False, **options)["changed"]
+    listed = run_module("alarm_definition_info", enabled=False, **options)["alarm_definitions"]
+    assert [row["is_builtin"] for row in listed] == [True]
+    refused = run_module("alarm_definition", state="absent", **options)
+    assert refused["failed"] and "came with the product" in refused["msg"]
+    assert run_module("alarm_definition", enabled=True, **options)["changed"]
+
+
+def test_alarm_info_lists_open_alarms_and_others_on_request(
+    session_appliance: Appliance, objects: None, run_module: RunModule
+) -> None:
+    kind = {"severity": "info", "object_kind": "allocation", "condition": "queue_wait"}
+    options = {"name": "Waits", "threshold": 0.5, "clear_after_seconds": 0, **kind}
+    request = {"name": "waiting", "project": "vision", **PENDING}
+
+    def listed(**more: Any) -> list[tuple[str, str]]:
+        rows = run_module("alarm_info", name="Waits", **more)["alarms"]
+        return [(row["object_name"], row["state"]) for row in rows]
+
+    assert run_module("allocation", **request)["changed"]
+    assert run_module("alarm_definition", **options)["changed"] and listed() == []
+    log = session_appliance.stack.logs / "appliance.log"
+    wait_for("an alarm", lambda: listed() != [], log, 60)
+    assert listed(severity="info", object_kind="allocation") == [("waiting of local", "active")]
+    assert listed(severity="critical") == listed(object_name="other") == []
+    run_module("alarm_definition", state="absent", **options)
+    assert listed() == [] and listed(states=["cleared"]) == [("waiting of local", "cleared")]
+    run_module("allocation", state="absent", **request)
 
 
 def test_errors_of_modules_say_what_to_do_next(objects: None, run_module: RunModule) -> None:

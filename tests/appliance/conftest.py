@@ -8,24 +8,30 @@ viewers, admin is an administrator. nina and mara get roles in the inventory fro
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.conf import settings
 from rest_framework.test import APIClient
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from appliance.accounts.models import Project, Role, RoleBinding, User
 from appliance.accounts.services import token_create
 from appliance.allocations.index import index
+from appliance.api.description.error_codes import codes_of
+from appliance.api.views import ApplianceView
 from appliance.fleet.certificates import load_authority
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
 from appliance.pools.services import ensure_default_pool
+from appliance.runtime import live_settings
 from appliance.telemetry import reachability
 
 GIB = 1 << 30
+UNIVERSAL_STATUSES = (405, 406, 413, 415, 500)
+"""Statuses that no single operation declares."""
 NAMES = "alice bob charlie oscar ada viola olga vera admin nina mara".split()  # noqa: SIM905
 
 
@@ -44,9 +50,53 @@ class Cast:
     mara: User
 
 
+@pytest.fixture(autouse=True, scope="session")
+def static_files_read_once() -> None:
+    """Read console and Swagger UI for the first client; each client has a middleware of its own."""
+    read_files, first = WhiteNoiseMiddleware.__init__, list[WhiteNoiseMiddleware]()
+
+    def share_files(middleware: WhiteNoiseMiddleware, get_response: Any) -> None:
+        if first:
+            vars(middleware).update(vars(first[0]) | {"get_response": get_response})
+        else:
+            read_files(middleware, get_response)
+            first.append(middleware)
+
+    WhiteNoiseMiddleware.__init__ = share_files
+
+
 @pytest.fixture(autouse=True)
 def empty_scheduler_index() -> None:
     index.reset()
+
+
+@pytest.fixture(autouse=True)
+def default_settings() -> Iterator[None]:
+    """Forget the settings of a test, whose row is rolled back."""
+    yield
+    live_settings.replace({})
+
+
+@pytest.fixture(autouse=True)
+def declared_error_codes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail for a response with an error code that the OpenAPI document of its operation lacks."""
+    undeclared: list[str] = []
+    finalize = ApplianceView.finalize_response
+
+    def compared(view: ApplianceView, request: Any, response: Any, *args: Any, **kw: Any) -> Any:
+        final = finalize(view, request, response, *args, **kw)
+        match, content = request._request.resolver_match, getattr(final, "data", None)
+        code = content.get("code") if isinstance(content, dict) else None
+        if match is None or final.status_code < 400 or final.status_code in UNIVERSAL_STATUSES:
+            return final
+        declared = codes_of(view, request.method, match.route.replace("<", "{"))
+        if request.method in view.privileges and code not in declared:
+            undeclared.append(f"{request.method} {match.route}: {code}")
+        return final
+
+    monkeypatch.setattr(ApplianceView, "finalize_response", compared)
+    yield
+    assert not undeclared, f"error_codes of the view lack {undeclared}"
 
 
 @pytest.fixture
@@ -97,7 +147,16 @@ def add_node(db: None) -> Callable[..., Node]:
         )
         record_node_report(
             node_id=node.pk,
-            report=ReportedNode("1", "1", "test", True, "boot", (("127.0.0.1", 8445),), reported),
+            report=ReportedNode(
+                "1",
+                "1",
+                "test",
+                True,
+                "boot",
+                (("127.0.0.1", 8445),),
+                reported,
+                suspends_sessions=True,
+            ),
         )
         reachability.record_heartbeat(node.pk)
         node.refresh_from_db()

@@ -149,6 +149,25 @@ def test_rest_verifies_and_exports_the_chain(cast: Cast, client_of: Clients) -> 
     assert admin.get("/api/v1/audit/export?after=x").status_code == 400
 
 
+@pytest.mark.parametrize("wrong", ["limit=2001", "limit=-1", "after=-1", f"after={(1 << 62) + 1}"])
+def test_bounds_of_the_audit_are_those_of_its_description(
+    cast: Cast, client_of: Clients, wrong: str
+) -> None:
+    admin = client_of(cast.admin)
+    for path in ("export", "verification"):
+        assert admin.get(f"/api/v1/audit/{path}?limit=0&after={1 << 62}").status_code == 200
+        assert admin.get(f"/api/v1/audit/{path}?{wrong}").status_code == 400
+
+
+def test_verification_refuses_what_is_no_hash(cast: Cast, client_of: Clients) -> None:
+    admin = client_of(cast.admin)
+    for right in ("", "0" * 64):
+        address = f"/api/v1/audit/verification?after_hash={right}"
+        assert admin.get(address).status_code == 200
+    for wrong in ("0" * 63, "0" * 65, "F" * 64, "0" * 64 + "%0A"):
+        assert admin.get(f"/api/v1/audit/verification?after_hash={wrong}").status_code == 400
+
+
 def test_auditor_reads_the_audit_and_nothing_else(cast: Cast, client_of: Clients) -> None:
     CustomRole.objects.create(name="auditor", privileges=["audit.read"])
     auditor = User.objects.create(username="audrey")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from ipaddress import ip_network
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
+from django.contrib.auth.tokens import default_token_generator
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
 from appliance.accounts.models import Project, User
-from appliance.accounts.services import store_password
+from appliance.accounts.services import store_password, token_create
 from appliance.activity import task_runner
 from appliance.api.operation_id import operation_id
 from appliance.audit.fields import KINDS
@@ -24,15 +28,28 @@ from appliance.fleet import ssh_views
 from appliance.fleet.ssh import Destination, HostKey
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool
+from appliance.runtime import live_settings
+from appliance.runtime.setting_sections import SignInSettings
+from appliance.signin import device_logins, second_factors, totp
+from appliance.signin.models import Passkey
 from tests.appliance.conftest import Cast
+from tests.appliance.smtp_server import smtp_server
+from tests.appliance.soft_passkey import Device
 from tests.appliance.test_access_matrix import TABLE, Row, create_object
 from tests.appliance.test_certificate_renewal import Machine
+from tests.ports import port
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 UNRECORDED = {
     "actions": "reads only",
     "bulk": "each operation in it is recorded",
+    "device-logins": "a stranger begins it; the approval and the token are recorded",
+    "provider-logins": "a stranger begins it; the token of the return is recorded",
+    "password-resets": "a stranger asks; the mail is recorded, in test_password_resets.py",
+    "provider-logins/return": "recorded as the new token, in test_provider_logins.py",
+    "passkeys/options": "reads only",
+    "passkey-logins": "recorded as the new token, in test_passkeys.py",
     "allocations/{allocation_id}/heartbeat": "changes no row, once in some seconds",
     "allocations/{allocation_id}/tickets": "changes no row; sessions are events",
 }
@@ -77,6 +94,12 @@ def exit_maintenance(world: World) -> Any:
     return world.post(f"nodes/{world.node.pk}/exit-maintenance")
 
 
+def resume(world: World) -> Any:
+    pk = create_object("allocation_id", world.cast, world.client_of, world.node)
+    world.post(f"allocations/{pk}/suspend")
+    return world.post(f"allocations/{pk}/resume")
+
+
 def renew(world: World) -> Any:
     return Machine(world.client_of(None)).renew()
 
@@ -85,6 +108,56 @@ def enrol(world: World) -> Any:
     return Machine(world.client_of(None)).content
 
 
+def send_test_mail(world: World) -> Any:
+    with TemporaryDirectory() as folder, smtp_server(Path(folder), port(90), "tls") as (_, mail):
+        world.admin.patch("/api/v1/settings", {"mail": mail}, format="json")
+        return world.post("settings/test-mail", {"to": "a@example.org"})
+
+
+def signed_in(world: World) -> Any:
+    """Return a client of alice with a sign-in just now."""
+    text = token_create(user=world.cast.alice, name="login", is_sign_in=True)[1]
+    return APIClient(headers={"Authorization": f"Bearer {text}"})
+
+
+def with_second_factor(world: World) -> Any:
+    """Return a client of alice, who has confirmed a second factor with the last request."""
+    client = signed_in(world)
+    secret = second_factors.begin(user=world.cast.alice)
+    code = totp.code_at(secret, int(time.time()) // totp.STEP_SECONDS)
+    client.last = client.post(f"{SECOND_FACTOR}/confirmation", {"code": code}, format="json")
+    return client
+
+
+def with_passkey(world: World) -> Any:
+    """Return a client of alice, who has added a passkey with the last request."""
+    live_settings.replace({SignInSettings: SignInSettings(passkey_domain="localhost")})
+    client = signed_in(world)
+    options = client.post("/api/v1/passkeys/options").json()["options"]
+    content = {"name": "laptop", "credential": Device("https://localhost").create(options)}
+    client.last = client.post("/api/v1/passkeys", content, format="json")
+    return client
+
+
+def passkey_path() -> str:
+    return f"/api/v1/passkeys/{Passkey.objects.get().pk}"
+
+
+def take_device_token(world: World) -> Any:
+    row, device_code = device_logins.begin(client="x", address="127.0.0.1")
+    world.post(f"device-logins/{row.code}/approve")
+    return world.post("device-logins/token", {"device_code": device_code})
+
+
+def set_forgotten_password(world: World) -> Any:
+    user = User.objects.get(username="alice")
+    User.objects.filter(pk=user.pk).update(email="alice@example.org", password=make_password("x"))
+    code = default_token_generator.make_token(User.objects.get(pk=user.pk))
+    fields = {"username": "alice", "code": code, "new_password": "a new one of my own"}
+    return world.post("password-resets/completion", fields)
+
+
+SECOND_FACTOR = "/api/v1/second-factor"
 COMPLETED: dict[tuple[str, str], Callable[[World], Any]] = {
     ("POST", "login"): lambda w: sign_in(w, "login"),
     ("POST", "browser-login"): lambda w: sign_in(w, "browser-login"),
@@ -92,12 +165,30 @@ COMPLETED: dict[tuple[str, str], Callable[[World], Any]] = {
     ("POST", "key-rotations/{kind}/advance"): advance_rotation,
     ("POST", "key-rotations/{kind}/abort"): abort_rotation,
     ("POST", "enrol"): enrol,
+    ("POST", "settings/test-mail"): send_test_mail,
+    ("POST", "device-logins/token"): take_device_token,
+    ("POST", "password-resets/completion"): set_forgotten_password,
+    ("POST", "second-factor"): lambda w: signed_in(w).post(SECOND_FACTOR),
+    ("DELETE", "second-factor"): lambda w: with_second_factor(w).delete(SECOND_FACTOR),
+    ("POST", "second-factor/confirmation"): lambda w: with_second_factor(w).last,
+    ("POST", "second-factor/recovery-codes"): lambda w: with_second_factor(w).post(
+        f"{SECOND_FACTOR}/recovery-codes"
+    ),
+    ("DELETE", "users/{user_id}/second-factor"): lambda w: (
+        with_second_factor(w) and w.delete(f"users/{w.cast.alice.pk}/second-factor")
+    ),
+    ("POST", "passkeys"): lambda w: with_passkey(w).last,
+    ("PATCH", "passkeys/{passkey_id}"): lambda w: with_passkey(w).patch(
+        passkey_path(), {"name": "phone"}, format="json"
+    ),
+    ("DELETE", "passkeys/{passkey_id}"): lambda w: with_passkey(w).delete(passkey_path()),
     ("POST", "certificate-renewals"): renew,
     ("POST", "nodes/enrol-ssh"): lambda w: w.post(
         "nodes/enrol-ssh", {"address": "127.0.0.1", "port": 1, "password": "x"}
     ),
     ("DELETE", "nodes/{node_id}"): lambda w: w.delete(f"nodes/{w.node.pk}"),
     ("POST", "nodes/{node_id}/exit-maintenance"): exit_maintenance,
+    ("POST", "allocations/{allocation_id}/resume"): resume,
     ("DELETE", "pools/{pool_id}"): lambda w: w.delete(
         f"pools/{Pool.objects.create(name='spare').pk}"
     ),
@@ -161,7 +252,11 @@ def test_operation_ids_are_those_of_the_openapi_document() -> None:
 
 
 def test_no_recorded_field_holds_a_secret() -> None:
-    public = {"must_change_password", ("fleet.sshhostkey", "sha256")}
+    public = {
+        "must_change_password",
+        "webhook_secret_is_set",
+        ("fleet.sshhostkey", "sha256"),
+    }
     for label, kind in KINDS.items():
         for name in kind.fields:
             secret = re.search("password|secret|sha256|csr|answer|hash", name)

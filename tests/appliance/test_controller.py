@@ -29,7 +29,8 @@ from appliance.db.writer import Writer, request_pool, run_in_transaction
 from appliance.fleet.controller_connection import SampleClient
 from appliance.http import forwarding, server
 from appliance.http.execution import Execution, execution_of, view_of
-from appliance.http.forwarding import SEQUENCE_HEADER, WAIT_HEADER, AppliedSequence
+from appliance.http.forwarding import AppliedSequence
+from appliance.http.internal_headers import SEQUENCE_HEADER, WAIT_HEADER
 from appliance.inventory.models import Gpu, Node
 from appliance.ipc import frames, stream
 from appliance.ipc import messages_pb2 as pb

@@ -85,6 +85,14 @@ def test_privileges_of_a_department_count_before_it_has_projects(
     assert response.status_code == 403
 
 
+def test_address_of_an_administrator_is_changed_only_with_the_same_privileges(
+    cast: Cast, helen: User, client_of: Clients
+) -> None:
+    path, content = f"/api/v1/users/{cast.admin.pk}", {"email": "helen@example.org"}
+    assert client_of(helen).patch(path, content, format="json").status_code == 403
+    assert client_of(cast.admin).patch(path, content, format="json").status_code == 200
+
+
 def test_deletion_does_not_end_privileges_that_the_actor_lacks(
     cast: Cast, helen: User, theirs: Project, lab: Department, client_of: Clients
 ) -> None:
@@ -105,3 +113,19 @@ def test_project_administrator_does_not_learn_names_elsewhere(
             response = ada.post("/api/v1/role-bindings", content, format="json")
             replies.append((response.status_code, body(response)["detail"].replace(project, "")))
     assert set(replies) == {(404, 'Project "" not found.')}
+
+
+@pytest.mark.parametrize("kind", ["groups", "projects", "departments"])
+def test_names_by_which_roles_are_bound_are_not_exchanged(
+    helen: User, theirs: Project, lab: Department, client_of: Clients, cast: Cast, kind: str
+) -> None:
+    """A program that binds a role to a name again would bind it to an object of helen's."""
+    helper, admin = client_of(helen), client_of(cast.admin)
+    bound = {"groups": Group.objects.get(), "projects": theirs, "departments": lab}[kind]
+    path = f"/api/v1/{kind}/{bound.pk}"
+    refused = helper.patch(path, {"name": "aside"}, format="json")
+    assert (refused.status_code, body(refused)["code"]) == (403, "denied")
+    own = body(helper.post(f"/api/v1/{kind}", {"name": "own"}, format="json"))["id"]
+    renamed = helper.patch(f"/api/v1/{kind}/{own}", {"name": "other"}, format="json")
+    assert renamed.status_code == 200
+    assert admin.patch(path, {"name": "aside"}, format="json").status_code == 200

@@ -58,7 +58,7 @@ def reset_by_command(olga: User, client_of: Clients) -> None:
     User.objects.exclude(pk=olga.pk).filter(username="admin").update(username="other")
     olga.username = "admin"
     olga.save()
-    call_command("reset_admin_password")
+    call_command("reset_password")
 
 
 def change_the_row(olga: User, client_of: Clients) -> None:

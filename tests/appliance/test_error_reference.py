@@ -1,19 +1,25 @@
-"""The error reference covers every error code, and problems link to it."""
+"""The error reference has a page for each error code, and problems link to it."""
 
 from __future__ import annotations
 
 from appliance.api.error_descriptions import DESCRIPTIONS
 from appliance.api.errors import STATUS, Code
 from appliance.api.problems import problem
-from deploy.reference import error_page
+from deploy.reference import FOLDER, PAGES
 
 
 def test_every_code_has_status_and_description() -> None:
     assert set(DESCRIPTIONS) == set(STATUS) == set(Code)
 
 
-def test_problem_type_is_anchor_of_error_reference() -> None:
-    page = error_page()
+def test_problem_type_is_the_page_of_its_code() -> None:
     for code in Code:
-        assert problem(code, "", None).data["type"] == f"/docs/reference/errors/#{code}"
-        assert f"{{ #{code} }}" in page
+        url = f"/docs/reference/errors/{code}/"
+        assert problem(code, "", None).data["type"] == url
+        page = (FOLDER / "errors" / f"{code}.md").read_text()
+        assert page == PAGES[f"errors/{code}.md"]() and f"# {code}" in page
+
+
+def test_page_names_the_operations_that_respond_with_its_code() -> None:
+    page = (FOLDER / "errors" / "in_use.md").read_text()
+    assert "DELETE /api/v1/pools/{pool_id}" in page and "GET /api/v1/pools" not in page

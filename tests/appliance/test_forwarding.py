@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from appliance.http.forwarding import SEQUENCE_HEADER, AppliedSequence, ControllerClient
+from appliance.http.forwarding import AppliedSequence, ControllerClient
 from appliance.http.handler import Response
+from appliance.http.internal_headers import SEQUENCE_HEADER
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

@@ -69,6 +69,21 @@ def test_bindings_hold_at_their_object_and_below(
         assert nina.get("/api/v1/nodes").status_code == 403
 
 
+def test_role_in_the_inventory_shows_the_appliance_and_the_capacity_of_its_gpus(
+    cast: Cast, client_of: Clients, nodes: dict[str, Node]
+) -> None:
+    nina = client_of(cast.nina)
+    for path in ("appliance", "capacity"):
+        assert nina.get(f"/api/v1/{path}").status_code == 403
+    bind(client_of(cast.admin), user="nina", role="viewer", node="second")
+    assert nina.get("/api/v1/appliance").status_code == 200
+    mine, all_of_it = (
+        body(client_of(user).get("/api/v1/capacity?by=node"))["items"]
+        for user in (cast.nina, cast.admin)
+    )
+    assert len(mine) == 1 and len(all_of_it) == 3
+
+
 def test_operator_of_a_site_drains_its_nodes_and_no_others(
     cast: Cast, client_of: Clients, nodes: dict[str, Node]
 ) -> None:
@@ -131,7 +146,8 @@ def test_role_in_the_inventory_gives_nothing_in_projects_and_no_accounts(
 ) -> None:
     bind(client_of(cast.admin), user="nina", role="administrator", site="north")
     nina = client_of(cast.nina)
-    privileges = {"inventory.manage", "inventory.view", "pools.manage", "pools.view"}
+    of_alarms = {"alarms.acknowledge", "alarms.view"}
+    privileges = of_alarms | {"inventory.manage", "inventory.view", "pools.manage", "pools.view"}
     assert set(body(nina.get("/api/v1/me"))["privileges"]) == privileges
     assert bind(nina, user="mara", role="viewer", site="north").status_code == 403
     assert nina.get("/api/v1/users").status_code == 403
@@ -174,7 +190,8 @@ def test_access_names_the_binding_and_follows_a_node_to_its_site(
     gpu = Gpu.objects.filter(node=nodes["second"]).get()
     for place in (f"nodes/{nodes['first'].pk}", f"gpus/{gpu.pk}", f"sites/{group_site()}"):
         answer = body(admin.get("/api/v1/access", {"user": "nina", "object": place}))
-        assert [p["name"] for p in answer["privileges"]] == ["inventory.view", "pools.view"], place
+        held = [p["name"] for p in answer["privileges"]]
+        assert held == ["alarms.view", "inventory.view", "pools.view"], place
         assert answer["privileges"][0]["bindings"][0]["site"] == "north"
     for place in ("", f"nodes/{nodes['apart'].pk}", f"pools/{Pool.objects.get().pk}"):
         answer = body(admin.get("/api/v1/access", {"user": "nina", "object": place}))

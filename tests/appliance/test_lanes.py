@@ -16,12 +16,14 @@ from appliance.accounts.services import token_create
 from appliance.http.application import HttpApplication
 from appliance.http.handler import Response
 from appliance.http.lanes import (
-    ANONYMOUS_LIMIT_PER_ADDRESS,
+    LIMIT_PER_ACCOUNT,
     LIMITS,
+    LIMITS_PER_ADDRESS,
     Lane,
     LaneFullError,
     Lanes,
 )
+from appliance.http.turns import Turns
 from tests.appliance.conftest import Cast, body
 
 ALLOCATIONS, ENROL = "/api/v1/allocations", "/api/v1/enrol"
@@ -109,11 +111,13 @@ def test_large_body_needs_a_valid_token(cast: Cast) -> None:
     assert post(controller, ALLOCATIONS, invalid, content=content)[0] == 401
 
 
-def fill(lanes: Lanes, address: str, pending: ExitStack) -> int:
-    """Enter the anonymous lane until it is full and return the number of requests."""
+def fill(
+    lanes: Lanes, address: str, pending: ExitStack, lane: Lane = Lane.ANONYMOUS, account: str = ""
+) -> int:
+    """Enter a lane until it is full and return the number of requests."""
     for count in itertools.count():
         try:
-            pending.enter_context(lanes.enter(Lane.ANONYMOUS, address))
+            pending.enter_context(lanes.enter(lane, address, account))
         except LaneFullError:
             return count
     raise AssertionError
@@ -122,8 +126,8 @@ def fill(lanes: Lanes, address: str, pending: ExitStack) -> int:
 def test_one_address_fills_its_part_of_the_anonymous_lane_only() -> None:
     lanes = Lanes()
     with ExitStack() as pending:
-        assert fill(lanes, STRANGER, pending) == ANONYMOUS_LIMIT_PER_ADDRESS
-        rest = LIMITS[Lane.ANONYMOUS] - ANONYMOUS_LIMIT_PER_ADDRESS
+        assert fill(lanes, STRANGER, pending) == LIMITS_PER_ADDRESS[Lane.ANONYMOUS]
+        rest = LIMITS[Lane.ANONYMOUS] - LIMITS_PER_ADDRESS[Lane.ANONYMOUS]
         assert fill(lanes, HOME, pending) == rest
         for lane in (Lane.READ, Lane.WRITE, Lane.RENEWAL):
             with lanes.enter(lane, STRANGER):
@@ -138,3 +142,38 @@ def test_pending_requests_leave_their_lane_when_they_end() -> None:
         with pytest.raises(ValueError), lanes.enter(Lane.ANONYMOUS, STRANGER):
             raise ValueError
     assert not lanes._pending
+
+
+@pytest.mark.parametrize("lane", [Lane.READ, Lane.WRITE, Lane.RENEWAL])
+def test_one_account_leaves_room_in_each_lane(lane: Lane) -> None:
+    lanes = Lanes()
+    with ExitStack() as pending:
+        assert fill(lanes, STRANGER, pending, lane, "mallory") == LIMIT_PER_ACCOUNT
+        rest = LIMITS[lane] - LIMIT_PER_ACCOUNT
+        assert fill(lanes, STRANGER, pending, lane, "alice") == rest > 0
+    assert not lanes._pending
+
+
+def test_accounts_take_turns_at_the_threads() -> None:
+    """A request of alice waits for one of mallory, not for the hundred that came before it."""
+    served: list[str] = []
+
+    async def request(turns: Turns, account: str) -> None:
+        async with turns.take(account):
+            await asyncio.sleep(0)
+            served.append(account)
+
+    async def run() -> None:
+        turns = Turns(2)
+        flood = [asyncio.create_task(request(turns, "mallory")) for _ in range(100)]
+        await asyncio.sleep(0)
+        victim = asyncio.create_task(request(turns, "alice"))
+        await asyncio.sleep(0)
+        for task in flood[50:60]:
+            task.cancel()
+        await asyncio.gather(victim, *flood, return_exceptions=True)
+        await request(turns, "alice")
+        assert turns._free == 2 and not turns._waiting
+
+    asyncio.run(run())
+    assert served.index("alice") < 10 and served.count("mallory") == 90

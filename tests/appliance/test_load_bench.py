@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.load.__main__ import count_equal_samples, latencies
 from tests.load.latency import quantile, summarise
+from tests.load.permission_cost import cost_row, interleave
 from tests.load.stages import Measured
 
 SENT = {"gpu": [{"power_watts": 1.0, "fan_percent": 2.0}, {"power_watts": 3.0, "fan_percent": 4.0}]}
@@ -47,6 +49,21 @@ def test_quantile_within_misses_is_infinite() -> None:
     assert quantile(fast, 0, 0.99) == 0.001 and quantile(fast, 2, 0.98) == 0.001
     assert quantile(fast, 2, 0.99) == math.inf == quantile([], 0, 0.5)
     assert summarise(fast, 2)["misses"] == 2
+
+
+def test_pairs_alternate_their_order_and_give_the_median_cost() -> None:
+    order: list[str] = []
+    few, many = iter([10.0, 10.0, 20.0]), iter([10.2, 11.0, 20.2])
+
+    def measure(name: str, values: Iterator[float]) -> float:
+        order.append(name)
+        return next(values)
+
+    pairs = interleave(3, lambda: measure("few", few), lambda: measure("many", many))
+    assert order == ["few", "many", "many", "few", "few", "many"]
+    row = cost_row(pairs)
+    assert row["value"] == 2.0 and row["met"] is True and row["added_percent"] == [2.0, 10.0, 1.0]
+    assert cost_row([(10.0, 10.6)])["met"] is False
 
 
 def measured(ingest: float, lag: float, **figures: float) -> Measured:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from appliance.accounts import device_cookie
@@ -14,6 +16,10 @@ from appliance.accounts.login_limits import (
     LoginLimits,
 )
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.parsing import parse_json
+from appliance.http.handler import Response, problem_of
+from appliance.http.login_gate import MAX_WAITING, LoginGate
+from appliance.http.request_scope import Scope
 from appliance.runtime.client_network import client_network
 
 ADMIN, HOME, STRANGER = "admin", "192.0.2.1", "198.51.100.7"
@@ -103,11 +109,69 @@ def test_ipv6_clients_count_by_their_network(address: str, network: str) -> None
     assert client_network(address) == network
 
 
+def device_of(cookie: str, account: str) -> str | None:
+    return device_cookie.device_id([(b"cookie", cookie.encode())], account)
+
+
 def test_device_cookie_is_valid_for_its_account_only() -> None:
     header = device_cookie.set_cookie_header(ADMIN).partition(";")[0]
-    assert device_cookie.device_id(header, ADMIN) is not None
-    assert device_cookie.device_id(header, "alice") is None
+    assert device_of(header, ADMIN) is not None
+    assert device_of(header, "alice") is None
     forged = header[:-1] + ("A" if header[-1] != "A" else "B")
-    assert device_cookie.device_id(forged, ADMIN) is None
-    assert device_cookie.device_id("", ADMIN) is None
-    assert device_cookie.device_id("a=b; __Host-busbar-device", ADMIN) is None
+    assert device_of(forged, ADMIN) is None
+    assert device_of("", ADMIN) is None
+    assert device_of("a=b; __Host-busbar-device", ADMIN) is None
+
+
+def test_refusal_before_the_view_is_a_problem_with_its_content_type() -> None:
+    response = problem_of(ApplianceError(Code.TOO_MANY_ATTEMPTS, "Wait.", retry_after_seconds=3))
+    assert dict(response.headers) == {
+        b"retry-after": b"3",
+        b"content-type": b"application/problem+json",
+    }
+
+
+@pytest.mark.parametrize(("status", "is_delayed"), [(202, True), (204, False)])
+def test_requests_of_codes_are_delayed_and_passwords_set_with_them_are_not(
+    status: int, is_delayed: bool
+) -> None:
+    async def respond(scope: Scope, body: bytes) -> Response:
+        return Response(status, [], b"")
+
+    async def wait_after_attempts() -> float:
+        gate, now = LoginGate(), asyncio.get_running_loop().time
+        for _ in range(ADDRESS.free):
+            scope: Scope = {"headers": [], "client": (STRANGER, 1)}
+            await gate.respond(scope, b'{"username": "admin"}', respond)
+        return fail(gate._limits, STRANGER, ADMIN, now())
+
+    assert (asyncio.run(wait_after_attempts()) > 0) == is_delayed
+
+
+def test_gate_refuses_more_waiting_attempts_with_a_text_for_logins_and_new_passwords() -> None:
+    async def refused_details() -> list[str]:
+        gate, is_over = LoginGate(), asyncio.Event()
+
+        async def respond(scope: Scope, body: bytes) -> Response:
+            await is_over.wait()
+            return Response(200, [], b"")
+
+        async def attempt(number: int) -> Response | None:
+            scope: Scope = {
+                "method": "POST",
+                "path": "/api/v1/login",
+                "headers": [],
+                "client": (f"10.0.0.{number}", 1),
+            }
+            return await gate.respond(scope, b'{"username": "user%d"}' % number, respond)
+
+        waiting = [asyncio.create_task(attempt(number)) for number in range(MAX_WAITING)]
+        await asyncio.sleep(0)  # each charges its attempt and waits for the slot
+        refused = await attempt(MAX_WAITING)
+        is_over.set()
+        responses = [refused, *await asyncio.gather(*waiting)]
+        return [parse_json(r.body)["detail"] for r in responses if r and r.status != 200]
+
+    assert asyncio.run(refused_details()) == [
+        "Too many attempts are pending; try again in a second."
+    ]

@@ -304,6 +304,8 @@ def test_access_names_the_bindings_that_grant_each_privilege(
         "allocations.manage"
     ][0].items()
     assert "pools.manage" not in sources
+    science = f"departments/{Department.objects.get().pk}"
+    assert body(access(admin, user="charlie", object=science))["privileges"] == found["privileges"]
     for place in ("", f"nodes/{node.pk}"):
         assert not body(access(admin, user="charlie", object=place))["privileges"]
     own = body(access(client_of(cast.charlie), object=f"projects/{physics['id']}"))

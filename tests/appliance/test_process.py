@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import ROOT
-from tests.appliance.appliance_process import ApplianceProcess, started
+from tests.appliance.appliance_process import ApplianceProcess, started, started_as_it_is
 
 
 @pytest.fixture
@@ -21,9 +21,16 @@ def appliance(tmp_path: Path) -> Iterator[ApplianceProcess]:
         yield running
 
 
+@pytest.fixture
+def new_appliance(tmp_path: Path) -> Iterator[ApplianceProcess]:
+    with started_as_it_is(tmp_path) as running:
+        yield running
+
+
 def test_api_page_needs_no_network_and_second_appliance_is_rejected(
-    appliance: ApplianceProcess,
+    new_appliance: ApplianceProcess,
 ) -> None:
+    appliance = new_appliance
     assert appliance.get("/healthz") == b"ok\n"
     page = appliance.get("/api/docs").decode()
     assert "swagger-ui" in page and "//cdn" not in page and "unpkg" not in page

@@ -22,11 +22,14 @@ from rest_framework.test import APIClient
 from appliance.accounts import models as accounts
 from appliance.accounts.models import ApiToken, Project, User
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine, TaskState
+from appliance.alarms import models as alarms
 from appliance.allocations import models as allocations
 from appliance.allocations import time_to_gpu
 from appliance.allocations.models import Allocation, AllocationState, Session, SessionState
 from appliance.audit import chain
 from appliance.audit import models as audit
+from appliance.backups import models as backups
+from appliance.configuration.models import StoredSettings
 from appliance.controller import retention
 from appliance.controller.retention import RULES
 from appliance.db import writer
@@ -38,7 +41,9 @@ from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory import models as inventory
 from appliance.inventory.models import Node
 from appliance.keys.models import KeySet
+from appliance.notifications.models import Notification, NotificationChoice, NotificationCursor
 from appliance.pools import models as pools
+from appliance.signin import models as signin
 from appliance.telemetry import models as telemetry
 from tests.appliance.conftest import Cast, body
 
@@ -52,8 +57,17 @@ KEPT: dict[type[models.Model], str] = {
     accounts.CustomRole: "configuration",
     accounts.Project: "configuration",
     accounts.RoleBinding: "configuration",
+    signin.SecondFactor: "part of its user",
+    signin.ExternalIdentity: "part of its user",
+    signin.Passkey: "part of its user",
+    signin.UsedChallenge: "ends after minutes; the next one deletes it",
+    signin.DeviceLogin: "ends after 10 minutes; the next one deletes it, and 1,000 are the most",
     KeySet: "one row for each kind of keys",
     audit.AuditChain: "one row",
+    StoredSettings: "one row",
+    alarms.AlarmDefinition: "configuration",
+    NotificationCursor: "one row",
+    NotificationChoice: "configuration",
     allocations.Partition: "deleted when its GPU is free again",
     fleet.SshHostKey: "configuration: a pinned key",
     inventory.Site: "configuration",
@@ -65,6 +79,7 @@ KEPT: dict[type[models.Model], str] = {
     pools.Reservation: "configuration",
     pools.ProjectUse: "one row of each project",
     telemetry.MetricSet: "one row of each list of columns in the code",
+    backups.Backup: "deleted with its file, by settings of its own",
     telemetry.Chunk: "telemetry/retention.py deletes expired chunks",
 }
 """Tables that no rule cleans, with the reason."""
@@ -114,6 +129,12 @@ def add_rows(user: User, node: Node, more: float) -> Rows:
             path=allocation.path,
             project_id=allocation.project_id,
         ),
+        Notification.objects.create(
+            id=id_made(days_ago("retain_events_days", more)),
+            user=user,
+            allocation_id=allocation.pk,
+            kind=f"start{more}"[:20],
+        ),
         IdempotencyKey.objects.create(
             id=id_made(days_ago("retain_idempotency_keys_days", more)),
             user=user,
@@ -129,9 +150,23 @@ def add_rows(user: User, node: Node, more: float) -> Rows:
         ),
         ApiToken.objects.create(user=user, expires_at=days_ago("retain_tokens_days", more)),
         audit.AuditRecord.objects.create(created_at=days_ago("retain_audit_days", more)),
+        *add_alarm(days_ago("retain_events_days", more)),
     ]
     chain.seal_batch()
     return {type(row): row for row in rows}
+
+
+def add_alarm(cleared_at: datetime) -> list[models.Model]:
+    """Add a cleared alarm with history and an action."""
+    definition = alarms.AlarmDefinition.objects.get_or_create(name="d")[0]
+    alarm = alarms.Alarm.objects.create(
+        definition=definition, name="d", object_id=uuid4(), cleared_at=cleared_at
+    )
+    return [
+        alarm,
+        alarms.AlarmEntry.objects.create(alarm=alarm),
+        alarms.AlarmAction.objects.create(alarm=alarm, definition=definition, content={}),
+    ]
 
 
 def add_session(allocation: Allocation, node: Node, closed_at: datetime | None) -> Session:
@@ -180,6 +215,7 @@ def test_rows_that_have_not_ended_stay(cast: Cast, add_node: Callable[..., Node]
         add_session(allocation, add_node(), None),
         Task.objects.create(state=TaskState.RUNNING, created_at=ago),
         ApiToken.objects.create(user=cast.alice, created_at=ago),
+        alarms.Alarm.objects.create(name="open", object_id=uuid4(), created_at=ago),
     ]
     clean()
     assert all(map(exists, rows))

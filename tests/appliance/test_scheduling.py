@@ -288,7 +288,8 @@ def test_reservation_keeps_gpus_for_its_project(
     }
     course = body(olga.post("/api/v1/reservations", wanted, format="json"))
     blocked = request_allocation(alice, percent=10)
-    assert blocked["waiting_rule"] == "reservation" and "course" in blocked["waiting_reason"]
+    assert blocked["waiting_rule"] == "reservation"
+    assert "kept for a reservation" in blocked["waiting_reason"], "without the name of another's"
     assert alice.post(URL, {"reservation_id": course["id"]}, format="json").status_code == 404, (
         "the reservation of another project was used"
     )

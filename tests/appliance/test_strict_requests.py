@@ -86,3 +86,15 @@ def test_time_without_zone_is_refused(cast: Cast, client_of: Clients) -> None:
 def test_value_of_another_type_is_no_name(cast: Cast, client_of: Clients, name: object) -> None:
     response = client_of(cast.olga).post("/api/v1/sites", {"name": name}, format="json")
     assert response.status_code == 400 and body(response)["errors"][0]["pointer"] == "/name"
+
+
+@pytest.mark.parametrize("path", ["sites", "pools", "bulk"])
+def test_longer_idempotency_key_is_refused_in_place_of_cut(
+    cast: Cast, client_of: Clients, path: str
+) -> None:
+    content = {"name": "a"} if path != "bulk" else {"operations": [{"method": "GET", "path": "me"}]}
+    headers = {"Idempotency-Key": "k" * 201}
+    response = client_of(cast.admin).post(
+        f"/api/v1/{path}", content, format="json", headers=headers
+    )
+    assert response.status_code == (201 if path == "sites" else 400)

@@ -134,7 +134,18 @@ def check_every_door(appliance: ApplianceProcess, full: str) -> str:
         assert asyncio.run(feed_reply(appliance, HOME, token)) == ("hello",)
         assert asyncio.run(watch_status(appliance, STRANGER, token)) == 403
         assert asyncio.run(watch_status(appliance, HOME, token)) == 200
+    assert asyncio.run(feed_reply(appliance, STRANGER, "invalid"))[0] == 4401
+    await_audited_refusal(appliance, full)
     return token
+
+
+def await_audited_refusal(appliance: ApplianceProcess, full: str) -> None:
+    """Wait until the audit shows that the feed has refused a token."""
+    path = "audit?outcome=refused&action=feed"
+    end = time.monotonic() + 30
+    while not (rows := request(appliance, STRANGER, "GET", path, full)["items"]):
+        assert time.monotonic() < end, "the audit shows no refusal of the feed"
+    assert [(r["code"], r["address"]) for r in rows] == [("unauthenticated", STRANGER)]
 
 
 def test_doors_refuse_other_networks_and_the_last_use_is_stored_when_the_appliance_stops(

@@ -103,3 +103,19 @@ def test_lifetime_has_bounds(cast: Cast, client_of: Clients, seconds: object) ->
     request = {"name": "x", "lifetime_seconds": seconds}
     response = client_of(cast.alice).post("/api/v1/tokens", request, format="json")
     assert response.status_code == 400
+
+
+def test_token_has_one_text(cast: Cast, client_of: Clients) -> None:
+    """Each other text would have entries of its own in the caches, which have limits."""
+    text = create(client_of(cast.alice), "tokens", name="ci")["token"]
+    head, _, secret = text.removeprefix("bb_").partition(".")
+    assert client_with(text).get("/api/v1/me").status_code == 200
+    for other in (
+        f"{head}.{secret}",
+        f"bb_{{{head}}}.{secret}",
+        f"bb_urn:uuid:{head}.{secret}",
+        f"bb_{head[:8]}-{head[8:]}.{secret}",
+        f"bb_{head.upper()}.{secret}",
+        f"bb_{head}.{secret}.",
+    ):
+        assert other == text or client_with(other).get("/api/v1/me").status_code == 401, other

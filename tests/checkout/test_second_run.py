@@ -48,7 +48,11 @@ class Running:
     url: str
 
     def is_complete(self) -> bool:
-        state = self.state()
+        """Return whether all processes and the launcher's socket are there."""
+        try:
+            state = self.state()
+        except (OSError, ValueError):  # files that the start writes or replaces at this moment
+            return False
         return len(state.alive) == len(SUPERVISED) and "agent.sock" in dict(state.runtime)
 
     def state(self) -> State:

@@ -171,7 +171,7 @@ def test_second_set_up_waits_for_the_first(clone: Path) -> None:
     steps = (
         "install_packages() { :; }; make_venv() { sleep 1; }; build_console() { :; };"
         "build_remoting() { echo build >>$ROOT/order; sleep 0.2; echo built >>$ROOT/order; };"
-        "build_bundle() { :; }; build_site() { :; }; write_command() { :; };"
+        "build_bundle() { :; }; build_site() { :; }; build_client() { :; }; write_command() { :; };"
     )
     script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup'
     commands = [

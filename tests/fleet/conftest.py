@@ -16,6 +16,7 @@ import pytest
 from deploy.supervisor import BUILD, ROOT, Stack, wait_for
 from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context, save_context
 from tests.fleet.target import PASSWORD, SUDO_USER, Target, target
+from tests.migrated import place_migrated_databases
 from tests.ports import port
 
 needs_root = pytest.mark.skipif(
@@ -93,11 +94,12 @@ class Appliance:
             self.api.request("DELETE", f"ssh-host-keys/{key['id']}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session_appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     folder = tmp_path_factory.mktemp("appliance")
     environment = {"BUSBAR_SSH_SECONDS": "10", "BUSBAR_SSH_NETWORKS": "127.0.0.0/8"}
     stack = Stack(folder / "data", base_port=port(400), environment=environment)
+    place_migrated_databases(stack.appliance_data)
     try:
         stack.start_appliance()
         token = stack.manage(

@@ -19,6 +19,8 @@ from tests.load.rest_clients import OpenLoop
 from tests.load.results import result
 from tests.system.conftest import DEMO, Pool, started
 
+CLOSED = "the client closed it"
+"""How the sessions of a program end that exits; each step of the program has one."""
 BASE_PORT = 27000
 BASELINE_SECONDS = 10.0
 REQUESTS_PER_SECOND = 20.0
@@ -60,11 +62,10 @@ def measure(folder: Path, seconds: float) -> list[dict[str, Any]]:
         assert program.stdout is not None and "are correct" in program.stdout.readline()
         idle = pool.start(5, "sh", "-c", "echo started; exec sleep 600")
         assert idle.stdout is not None and idle.stdout.readline() == "started\n"
-        sessions = {s["id"] for s in pool.sessions(state="running")}
         flood = start_flood(pool, seconds)
         during = measure_client(pool, seconds)
         attempts = json.loads(flood.communicate(timeout=60)[0])
-        ended = sessions - {s["id"] for s in pool.sessions(state="running")}
+        ended = [s for s in pool.sessions(state="closed") if s["end_reason"] != CLOSED]
         released = [a for a in pool.api.items("allocations") if a["state"] == "released"]
         events = [e["kind"] for e in pool.api.items("events")]
         failures = len(ended) + sum(p.poll() is not None for p in (program, idle))

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
+from tests.load.permission_cost import measure_pairs
 from tests.load.results import print_results, result
 from tests.load.stages import SAMPLE_SECONDS, Measured, Stage, Worker, measure
 
@@ -186,6 +187,11 @@ def parse_arguments() -> argparse.Namespace:
         "--pairs", type=float, default=20.0, help="allocations with a ticket per second"
     )
     parser.add_argument(
+        "--people",
+        action="store_true",
+        help="with 2,000 users, 200 groups, 300 projects and 5,000 role bindings",
+    )
+    parser.add_argument(
         "--stage",
         action="append",
         choices=[s.name for s in stages(0, 0, 0, 0)],
@@ -206,6 +212,12 @@ def parse_arguments() -> argparse.Namespace:
         metavar="N",
         help="instead, kill the appliance N times with requests in flight and compare all records",
     )
+    parser.add_argument(
+        "--permission-pairs",
+        type=int,
+        metavar="N",
+        help="instead, measure in N pairs what many role bindings add to the cost of lists",
+    )
     return parser.parse_args()
 
 
@@ -220,9 +232,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="busbar-load-") as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        if pairs := options.permission_pairs:
+            rows = measure_pairs(folder, options.nodes, pairs, options.seconds)
+            print_results(rows, as_json=options.json)
+            return
         all_stages = stages(options.sockets, options.wide, options.lists, options.pairs)
         selected = [s for s in all_stages if not options.stage or s.name in options.stage]
-        results = run(Bench(folder, options.nodes), selected, options.seconds)
+        results = run(
+            Bench(folder, options.nodes, with_people=options.people), selected, options.seconds
+        )
     print_results(results, as_json=options.json)
 
 

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import contextlib
 import json
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from nodes.channel import retry_delays
-from nodes.protocol import fleet_pb2, fleet_pb2_grpc
+from deploy.demo_fleet.agent import SimulatedAgent
+from nodes.protocol import fleet_pb2
 from nodes.protocol.metrics import METRICS
 from tests.load.latency import reply, summarise
 
@@ -35,16 +34,23 @@ DUE_METRIC = "power_watts"
 
 
 METRIC_NAMES = sorted(m.name for m in METRICS)
+FAULTS = frozenset({"ecc_uncorrected_errors", "xid"})
+"""Metrics that are zero on a GPU without a fault."""
+HIGHEST = 60
+"""Below the thresholds of all alarms of the product."""
 
 
-class FakeAgent:
+class FakeAgent(SimulatedAgent):
+    """An agent with random samples, which measures how long their acknowledgement takes.
+
+    No sample raises an alarm: a fleet of which each GPU is in alarm is another load.
+    """
+
     def __init__(self, node: dict[str, Any], address: str, started: float, recorded: bool) -> None:
-        self.node, self.address, self.started = node, address, started
+        super().__init__(node["id"], address)
+        self.node, self.started = node, started
         self.uuids = [bytes.fromhex(g["uuid"]) for g in node["gpus"]]
         self.rng = random.Random(node["id"])
-        self.queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue()
-        self.sequence = 0
-        self.boot = node["id"]
         self.waiting: collections.deque[tuple[int, float]] = collections.deque()
         self.latencies: list[tuple[float, float]] = []
         """Due time and seconds from then until the acknowledgement, per sample."""
@@ -52,38 +58,29 @@ class FakeAgent:
         """Due time and values of the samples of the first GPU, if recorded."""
         self.ready_at = 0.0
         """Time of the first acknowledged sample after the connection; 0 before that."""
-        self.online = False
-
-    @staticmethod
-    def delays() -> Iterator[float]:
-        return retry_delays()
-
-    def put(self, **body: Any) -> int:
-        self.sequence += 1
-        self.queue.put_nowait(
-            fleet_pb2.AgentMessage(boot_id=self.boot, sequence=self.sequence, **body)
-        )
-        return self.sequence
 
     def sample(self, due: float) -> None:
         gpus = []
         for i, gpu_uuid in enumerate(self.uuids):
-            values = [
-                due - self.started if name == DUE_METRIC else float(self.rng.randrange(1 << 20))
-                for name in METRIC_NAMES
-            ]
+            values = [self.value(name, due) for name in METRIC_NAMES]
             gpus.append(fleet_pb2.GpuSample(gpu_uuid=gpu_uuid, values=values))
             if i == 0 and self.sent is not None and self.online:
                 self.sent.append((due, dict(zip(METRIC_NAMES, values, strict=True))))
         if self.online:
-            self.waiting.append(
-                (self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=METRIC_NAMES)), due)
-            )
+            samples = fleet_pb2.Samples(gpus=gpus, metrics=METRIC_NAMES)
+            self.waiting.append((self.put(samples=samples), due))
         else:
             self.latencies.append((due, float("inf")))
 
-    def apply(self, state: fleet_pb2.DesiredState) -> None:
-        """Ignore the desired state; subclasses override this."""
+    def value(self, name: str, due: float) -> float:
+        if name == DUE_METRIC:
+            return due - self.started
+        return 0.0 if name in FAULTS else self.rng.random() * HIGHEST
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(
+            self.node["ca"].encode(), self.node["key"].encode(), self.node["certificate"].encode()
+        )
 
     def inventory(self) -> fleet_pb2.Inventory:
         gpus = [
@@ -103,44 +100,17 @@ class FakeAgent:
             gpus=gpus,
         )
 
-    async def messages(self) -> AsyncIterator[fleet_pb2.AgentMessage]:
-        while True:
-            yield await self.queue.get()
+    def received(self, message: fleet_pb2.ApplianceMessage) -> None:
+        now = time.time()
+        while self.waiting and self.waiting[0][0] <= message.acknowledged_sequence:
+            due = self.waiting.popleft()[1]
+            self.latencies.append((due, now - due))
+            self.ready_at = self.ready_at or now
 
-    async def run(self) -> None:
-        delays = self.delays()
-        while True:
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                await self.communicate()
-                delays = self.delays()
-            self.online, self.ready_at = False, 0.0
-            self.latencies += [(due, float("inf")) for _, due in self.waiting]
-            self.waiting.clear()
-            await asyncio.sleep(next(delays))
-
-    async def communicate(self) -> None:
-        """Connect and exchange messages until the stream ends."""
-        credentials = grpc.ssl_channel_credentials(
-            self.node["ca"].encode(), self.node["key"].encode(), self.node["certificate"].encode()
-        )
-        async with grpc.aio.secure_channel(
-            self.address,
-            credentials,
-            [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)],
-        ) as channel:
-            while not self.queue.empty():
-                self.queue.get_nowait()
-            self.put(inventory=self.inventory())
-            async for message in fleet_pb2_grpc.FleetStub(channel).Connect(self.messages()):
-                self.online = True
-                if message.HasField("desired_state"):
-                    self.apply(message.desired_state)
-                    self.put(report=fleet_pb2.Report(generation=message.desired_state.generation))
-                now = time.time()
-                while self.waiting and self.waiting[0][0] <= message.acknowledged_sequence:
-                    due = self.waiting.popleft()[1]
-                    self.latencies.append((due, now - due))
-                    self.ready_at = self.ready_at or now
+    def disconnected(self) -> None:
+        self.ready_at = 0.0
+        self.latencies += [(due, float("inf")) for _, due in self.waiting]
+        self.waiting.clear()
 
 
 async def send_samples(

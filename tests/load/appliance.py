@@ -23,8 +23,9 @@ START_SECONDS = 120.0
 class Bench:
     """An appliance with its own data folder, populated with nodes, users and tokens."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, *, with_people: bool = False) -> None:
         self.folder, self.nodes = folder, nodes
+        self.options = ["--people"] if with_people else []
         self.environment = os.environ | {
             "BUSBAR_DATA": str(folder / "data"),
             "BUSBAR_HTTPS_PORT": str(HTTPS_PORT),
@@ -36,7 +37,10 @@ class Bench:
 
     def populate(self) -> None:
         subprocess.run(
-            [sys.executable, "-m", "tests.load.population", str(self.folder), str(self.nodes)],
+            [
+                *(sys.executable, "-m", "tests.load.population"),
+                *(str(self.folder), str(self.nodes), *self.options),
+            ],
             env=self.environment,
             cwd=ROOT,
             check=True,

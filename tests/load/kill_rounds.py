@@ -1,9 +1,9 @@
 """`./bench appliance --kill-rounds N`: kill the appliance repeatedly with requests in flight.
 
 After each restart, three records must agree: the responses that clients received, the state in
-REST, and the desired state of the agents. Every second kill occurs at a failpoint
-(`appliance/failpoints.py`), the others at a random time. The pool is small, so that most requests
-are queued and grants compete.
+REST, and the desired state and sessions of the agents. Every second kill occurs at a failpoint
+(`appliance/runtime/failpoints.py`), the others at a random time. The pool is small, so that most
+requests are queued and grants compete.
 """
 
 from __future__ import annotations
@@ -13,45 +13,37 @@ import contextlib
 import itertools
 import json
 import random
-import secrets
 import signal
-import ssl
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.runtime.failpoints import NAMES
-from nodes.protocol import fleet_pb2
-from tests.load.agents import FakeAgent
 from tests.load.appliance import FLEET_PORT, Bench
-from tests.load.http import Client, HttpError
+from tests.load.http import HttpError
+from tests.load.kill_agents import Agent, percent_by_gpu
+from tests.load.kill_clients import Clients
+from tests.load.suspended_sessions import FakeSession
 
 KILL_NODES = 4
 CLIENTS = 48
 IN_FLIGHT = 20
 ROUND_SECONDS = 20.0
 """Maximum time until a failpoint is reached."""
+MOST_HITS = 3
+"""The kill occurs when the failpoint is reached for the first to third time. Some are rare."""
 SETTLE_SECONDS = 60.0
-SIZES = (30, 40, 60, 100)
-WAIT_SECONDS = 1
-LIVE = ("queued", "preparing", "active")
+LIVE = ("queued", "preparing", "active", "suspended")
 RUNAPPLIANCE = ("manage.py", "runappliance")
 
 
 @dataclass
-class Entry:
-    """A client's record of one request. `released` is set by the response to its release."""
-
-    percent: int
-    id: str = ""
-    released: bool = False
-
-
-@dataclass
 class Report:
-    """Result of the rounds: kills by failpoint, times in seconds, problems found."""
+    """Result of the rounds: kills by failpoint, times in seconds, problems found.
+
+    `granted`, `suspended` and `resumed` count allocations and accepted requests.
+    """
 
     rounds: int = 0
     kills: dict[str, int] = field(default_factory=dict)
@@ -60,103 +52,19 @@ class Report:
     )
     min_in_flight: int = 1 << 30
     granted: int = 0
+    suspended: int = 0
+    resumed: int = 0
     problems: list[str] = field(default_factory=list)
-
-
-class Agent(FakeAgent):
-    """Agent that keeps its desired state, also while the appliance is unreachable."""
-
-    generation = -1
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.grants: dict[tuple[str, str], int] = {}
-        """Percent by allocation and GPU."""
-        self.problems: list[str] = []
-
-    @staticmethod
-    def delays() -> Iterator[float]:
-        return itertools.repeat(0.3)
-
-    def apply(self, state: fleet_pb2.DesiredState) -> None:
-        self.generation = state.generation
-        self.grants = {
-            (g.allocation_id.hex(), p.gpu_uuid.hex()): p.compute_percent
-            for g in state.grants
-            for p in g.partitions
-        }
-        for gpu, percent in percent_by_gpu(self.grants).items():
-            if percent > 100:
-                self.problems.append(
-                    f"node {self.node['id']}: desired state grants {percent} % of GPU {gpu}"
-                )
-
-
-def percent_by_gpu(grants: dict[tuple[str, str], int]) -> Counter[str]:
-    totals: Counter[str] = Counter()
-    for (_, gpu), percent in grants.items():
-        totals[gpu] += percent
-    return totals
-
-
-class Clients:
-    """Users that allocate and release in a loop while `running` is set, retrying on failures."""
-
-    def __init__(self, url: str, users: dict[str, Any], ca: str, rng: random.Random) -> None:
-        self.client = Client(url, ssl.create_default_context(cadata=ca))
-        self.users, self.rng = users, rng
-        self.journal: dict[str, Entry] = {}
-        """Entries by idempotency key."""
-        self.running = asyncio.Event()
-        self.in_flight = 0
-        self.busy = 0
-
-    async def request_until_response(
-        self, method: str, path: str, headers: dict[str, str], **more: Any
-    ) -> Any:
-        """Repeat a request until there is a response. Raises HttpError for a 4xx status."""
-        while True:
-            self.in_flight += 1
-            try:
-                return await self.client.request(method, path, headers=headers, **more)
-            except HttpError as error:
-                if not str(error).startswith("5"):
-                    raise
-            except (OSError, TimeoutError, EOFError, ssl.SSLError):
-                pass
-            finally:
-                self.in_flight -= 1
-            await asyncio.sleep(0.1)
-
-    async def run_user(self, n: int) -> None:
-        authorization = {"Authorization": f"Bearer {self.users['tokens'][n]}"}
-        while True:
-            await self.running.wait()
-            self.busy += 1
-            key, entry = secrets.token_hex(16), Entry(self.rng.choice(SIZES))
-            self.journal[key] = entry
-            body = {"percent": entry.percent, "project": self.users["projects"][n]}
-            headers = authorization | {"Idempotency-Key": key}
-            allocation = await self.request_until_response(
-                "POST", "/api/v1/allocations", headers, query={"wait": WAIT_SECONDS}, body=body
-            )
-            entry.id = allocation["id"]
-            self.busy -= 1
-            await asyncio.sleep(self.rng.random() * 0.3)
-            await self.running.wait()
-            self.busy += 1
-            await self.request_until_response(
-                "DELETE", f"/api/v1/allocations/{entry.id}", authorization
-            )
-            entry.released = True
-            self.busy -= 1
 
 
 class Rounds:
     """Runs rounds of load, kill, restart and comparison."""
 
-    def __init__(self, bench: Bench, program: Sequence[str], settle_seconds: float) -> None:
+    def __init__(
+        self, bench: Bench, program: Sequence[str], settle_seconds: float, names: Sequence[str]
+    ) -> None:
         self.bench, self.program, self.settle_seconds = bench, program, settle_seconds
+        self.names = names
         self.rng = random.Random(23)
         fleet = json.loads((bench.folder / "fleet.json").read_text())
         users = json.loads((bench.folder / "users.json").read_text())
@@ -168,25 +76,38 @@ class Rounds:
         self.checked: set[str] = set()
 
     async def run(self, rounds: int) -> Report:
-        tasks = [asyncio.create_task(a.run()) for a in self.agents] + [
-            asyncio.create_task(self.clients.run_user(n)) for n in range(CLIENTS)
-        ]
-        tasks.append(asyncio.create_task(self.send_samples()))
+        works = [a.run() for a in self.agents] + [a.run_sessions() for a in self.agents]
+        works += [self.clients.run_user(n) for n in range(CLIENTS)]
+        tasks = [asyncio.create_task(work) for work in (*works, self.send_samples())]
         try:
-            failpoints = [
-                f"{self.rng.choice(NAMES)}:{self.rng.randrange(1, 12)}" if n % 2 else ""
-                for n in range(rounds)
-            ]
+            failpoints = self.choose_failpoints(rounds)
             await self.start(failpoints[0])
             for failpoint, next_failpoint in zip(failpoints, [*failpoints[1:], ""], strict=True):
                 await self.run_round(failpoint, next_failpoint)
+                self.report.problems += [
+                    f"a client or an agent failed: {task.exception()}"
+                    for task in tasks
+                    if task.done()
+                ]
                 if self.report.problems:
                     break
         finally:
             for task in tasks:
                 task.cancel()
-        self.report.granted = sum(e.released for e in self.clients.journal.values())
+        entries = self.clients.journal.values()
+        self.report.granted = sum(e.released for e in entries)
+        self.report.suspended = sum(bool(e.asked) for e in entries)
+        self.report.resumed = sum(e.asked == "resume" for e in entries)
         return self.report
+
+    def choose_failpoints(self, rounds: int) -> list[str]:
+        """Return a failpoint for every second round. Each is chosen once before one is repeated."""
+        orders = (self.rng.sample(self.names, len(self.names)) for _ in itertools.count())
+        names = itertools.chain.from_iterable(orders)
+        return [
+            f"{next(names)}:{self.rng.randint(1, MOST_HITS)}" if n % 2 else ""
+            for n in range(rounds)
+        ]
 
     async def send_samples(self) -> None:
         while True:
@@ -289,6 +210,7 @@ class Rounds:
         """Return the differences between REST, journal and agents."""
         rows = await self.fetch_allocations()
         found = self.journal_differences(rows) + self.agent_differences(rows)
+        found += self.suspension_differences(rows)
         async for node in self.items("nodes"):
             if not node["reachable"] or node["applied_generation"] != node["generation"]:
                 found.append(
@@ -328,8 +250,39 @@ class Rounds:
         ]
         return found + [
             f"{key}: REST shows {partitions.get(key)} %, the desired state {grants.get(key)} %"
-            for key in partitions.keys() ^ grants.keys()
+            for key in partitions.keys() | grants.keys()
+            if partitions.get(key) != grants.get(key)
         ]
+
+    def suspension_differences(self, rows: dict[str, dict[str, Any]]) -> list[str]:
+        """Return the differences between suspensions in REST, sessions, and accepted requests."""
+        asked = {e.id: e.asked for e in self.clients.journal.values()}
+        sessions = {i: s for a in self.agents for i, s in a.sessions.by_allocation().items()}
+        return [
+            f"allocation {i}: {problem}"
+            for i, row in rows.items()
+            if row["state"] in ("active", "suspended")
+            if (problem := suspension_problem(row, asked.get(i, ""), sessions.get(i)))
+        ]
+
+
+def suspension_problem(row: dict[str, Any], asked: str, session: FakeSession | None) -> str:
+    """Return what is wrong about the suspension of a running allocation; empty: nothing."""
+    suspension = row["suspension"] and row["suspension"]["state"]
+    if session is None:
+        return "its node has no session"
+    if suspension not in (None, "suspended", "failed"):
+        return f"it stays {suspension}; its session is {session.state}"
+    expected = "suspended" if suspension == "suspended" else "active"
+    if row["state"] != expected:
+        return f"it is {row['state']} and its suspension {suspension}"
+    if session.state != ("suspended" if row["state"] == "suspended" else "none"):
+        return f"it is {row['state']}, and the suspension of its session {session.state}"
+    if row["state"] == "suspended":
+        return "" if asked == "suspend" else "it is suspended, and no client asked for that"
+    if asked == "suspend" and not session.has_ended_suspension:
+        return "it is active, but its client has suspended it"
+    return ""
 
 
 def kill_rounds(
@@ -337,11 +290,12 @@ def kill_rounds(
     rounds: int,
     program: Sequence[str] = RUNAPPLIANCE,
     settle_seconds: float = SETTLE_SECONDS,
+    failpoints: Sequence[str] = NAMES,
 ) -> Report:
     """Run rounds until one finds a problem. `program` is the argument list of the appliance."""
     bench.populate()
     try:
-        return asyncio.run(Rounds(bench, program, settle_seconds).run(rounds))
+        return asyncio.run(Rounds(bench, program, settle_seconds, failpoints).run(rounds))
     finally:
         with contextlib.suppress(AttributeError):
             bench.appliance.kill()

@@ -21,7 +21,7 @@ USERS, PROJECTS, TOKENS_PER_USER = 30, 10, 10
 GPUS_PER_NODE = 8
 
 
-def populate(folder: Path, nodes: int) -> None:
+def populate(folder: Path, nodes: int, *, with_people: bool = False) -> None:
     """Migrate the databases and insert the data.
 
     Writes `fleet.json` (keys and certificates of the nodes) and `users.json` (tokens).
@@ -44,6 +44,8 @@ def populate(folder: Path, nodes: int) -> None:
         users = create_users()
         create_pool(name="kept", settings=PoolSettings(projects=["others"]), actor="load")
         fleet = create_fleet(nodes, authority.pem)
+        if with_people:
+            add_many_people()
     (folder / "fleet.json").write_text(json.dumps(fleet))
     (folder / "users.json").write_text(json.dumps(users))
 
@@ -71,6 +73,13 @@ def create_users() -> dict[str, Any]:
         "operator": token_create(user=operator, name="load")[1],
         "others": str(others.pk),
     }
+
+
+def add_many_people() -> None:
+    from appliance.accounts.models import User
+    from tests.load.people import People, add_people
+
+    add_people(People(), list(User.objects.filter(username__startswith="load")))
 
 
 def create_node(n: int) -> Any:
@@ -137,4 +146,4 @@ def create_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
     django.setup()
-    populate(Path(sys.argv[1]), int(sys.argv[2]))
+    populate(Path(sys.argv[1]), int(sys.argv[2]), with_people="--people" in sys.argv)

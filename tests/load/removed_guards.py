@@ -19,7 +19,7 @@ def without_idempotency() -> None:
     from appliance.activity import idempotency
 
     def execute_always(
-        *, user_id: object, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]
+        *, effect: Callable[[], tuple[int, dict[str, Any]]], **_: object
     ) -> tuple[int, dict[str, Any]]:
         return effect()
 
@@ -57,9 +57,36 @@ def without_capacity_accounting() -> None:
     )
 
 
+def record_suspension_after_report() -> None:
+    """Commit a node's report of a suspension before the state that follows from it."""
+    from django.db import transaction
+
+    from appliance.allocations import suspending
+    from appliance.allocations.models import Allocation
+    from appliance.db.writer import submit_write
+
+    advance = suspending.advance
+
+    def advance_later(allocation: Allocation, reports: Sequence[Any], *, complete: bool) -> None:
+        def run() -> None:
+            advance(Allocation.objects.get(pk=allocation.pk), reports, complete=complete)
+
+        transaction.on_commit(lambda: submit_write(run, must=True))
+
+    suspending.advance = advance_later
+
+
 GUARDS = {
-    f.__name__: f for f in (without_idempotency, respond_before_commit, without_capacity_accounting)
+    f.__name__: f
+    for f in (
+        without_idempotency,
+        respond_before_commit,
+        without_capacity_accounting,
+        record_suspension_after_report,
+    )
 }
+FAILPOINTS = {"record_suspension_after_report": ("suspension.recorded", "resumption.recorded")}
+"""Failpoints at which a guard is needed; for others, all."""
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")

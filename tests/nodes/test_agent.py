@@ -1,19 +1,24 @@
-"""Inventory messages of the agent when its GPUs change."""
+"""Inventory messages of the agent when its GPUs change, and the grants that it applies."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 import uuid
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from nodes import agent as agents
 from nodes.agent import Agent
 from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
-from nodes.launcher_control import LauncherControl, LauncherError, SessionList
+from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.protocol import fleet_pb2
 
 
@@ -139,3 +144,98 @@ def test_restarted_launcher_does_not_change_the_isolation(agent: Agent) -> None:
     asyncio.run(inventories_of_isolation(agent))
     launcher.layers = ()
     assert asyncio.run(inventories_of_isolation(agent)) == []
+
+
+@dataclass
+class SlowLauncher:
+    """A launcher that is down, and whose first request afterwards waits for `goes_on`."""
+
+    is_down: bool = False
+    applied: list[Grants] = field(default_factory=list)
+    begun: threading.Event = field(default_factory=threading.Event)
+    goes_on: threading.Event = field(default_factory=threading.Event)
+
+    def apply(self, grants: Grants) -> None:
+        if self.is_down:
+            raise LauncherError("unreachable")
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.goes_on.wait(10)
+        self.applied.append(grants)
+
+    def sessions(self) -> SessionList:
+        return SessionList(self.applied[-1].generation if self.applied else 0, 8445, ())
+
+
+@pytest.fixture
+def slow(agent: Agent) -> SlowLauncher:
+    launcher = SlowLauncher()
+    identity = SimpleNamespace(node_id=str(uuid.uuid4()), node_name="node1")
+    keeper = SimpleNamespace(
+        credentials=SimpleNamespace(identity=identity),
+        fleet_address="appliance",
+        expect_authorities=lambda authorities: None,
+    )
+    agent.launcher = cast("LauncherControl", launcher)
+    agent.keeper = cast("CredentialKeeper", keeper)
+    agent.gpus = []
+    return launcher
+
+
+async def receive(agent: Agent, generation: int) -> None:
+    async def stream() -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+        desired = fleet_pb2.DesiredState(generation=generation, appliance_seconds=1000)
+        yield fleet_pb2.ApplianceMessage(appliance_seconds=1000, desired_state=desired)
+
+    await agent._receive(cast("Any", stream()))
+
+
+@pytest.mark.parametrize(("worked_seconds", "longest"), [(20.0, 0.6), (3.0, 18.0)])
+def test_delay_starts_again_after_a_connection_that_worked_for_a_while(
+    agent: Agent,
+    slow: SlowLauncher,
+    monkeypatch: pytest.MonkeyPatch,
+    worked_seconds: float,
+    longest: float,
+) -> None:
+    """One that the appliance ends at once does not count: a refused node must not hammer it."""
+    slow.goes_on.set()
+    delays = agent.retry_delays
+    failed = [delays.next() for _ in range(7)]
+    assert failed[0] <= 0.6 and failed[-1] >= 12
+    asyncio.run(receive(agent, 1))
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + worked_seconds)
+    delay = delays.next()
+    assert 0.6 * longest < delay <= longest
+
+
+def test_older_grants_never_replace_newer_ones(agent: Agent, slow: SlowLauncher) -> None:
+    """The stream that brought the older ones breaks while they are sent to the launcher."""
+
+    async def reconnect() -> None:
+        older = asyncio.create_task(receive(agent, 1))
+        await asyncio.to_thread(slow.begun.wait, 10)
+        older.cancel()
+        newer = asyncio.create_task(receive(agent, 2))
+        await asyncio.wait([newer], timeout=0.2)
+        slow.goes_on.set()
+        await newer
+
+    asyncio.run(reconnect())
+    assert [g.generation for g in slow.applied] == [1, 2]
+
+
+def test_grants_that_are_applied_late_have_the_clock_of_now(
+    agent: Agent, slow: SlowLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the launcher would accept tickets that have expired, and refuse new ones."""
+    slow.goes_on.set()
+    slow.is_down = True
+    asyncio.run(receive(agent, 1))
+    slow.is_down = False
+    now = agents.boot_seconds()
+    monkeypatch.setattr(agents, "boot_seconds", lambda: now + 300)
+    asyncio.run(agent._apply())
+    (applied,) = slow.applied
+    assert 1299 <= applied.appliance_seconds <= 1301

@@ -60,6 +60,8 @@ def session_record(**changes: int) -> layouts.SessionRecord:
         isolation=values["isolation"],
         compute_mode=layouts.ComputeMode.CAPPED,
         enforcement=values.get("enforcement", layouts.Enforcement.TURNS),
+        longest_drain_ms=12,
+        reserved=0,
         program=b"python3",
         reason=b"",
         client_address=b"10.0.0.7:5000",
@@ -76,7 +78,7 @@ def test_session_list_is_decoded() -> None:
     first, second = listed.sessions
     assert (first.pid, first.state, first.program) == (7, "running", "python3")
     assert first.refused_calls == ("cuFoo", "cuBar")
-    assert first.enforcement == "turns"
+    assert first.enforcement == "turns" and first.longest_drain_ms == 12
     assert first.partition_bytes == tuple(range(16))
     assert first.isolation == {
         "seccomp": True,
@@ -96,6 +98,56 @@ def test_grant_with_an_unknown_layer_permits_no_session() -> None:
     known = lc.bits_of(lc.ISOLATION_MEASURES)
     assert lc.bits_of({"seccomp"}) == layouts.Isolation.SECCOMP
     assert lc.bits_of({"seccomp", "a layer of the future"}) & ~known
+
+
+def serve(path: Path, answers: dict[layouts.Kind, tuple[layouts.Kind, bytes]]) -> None:
+    """Answer a launcher's requests. A kind without an answer closes the connection."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+
+    def run() -> None:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                head = layouts.Header.unpack(connection.recv(layouts.Header.SIZE))
+                if answer := answers.get(layouts.Kind(head.kind)):
+                    kind, body = answer
+                    connection.sendall(layouts.Header(len(body), kind).pack() + body)
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def test_holdings_of_the_launcher_are_reported(tmp_path: Path) -> None:
+    allocation = uuid.uuid4()
+    holding = layouts.Holding(allocation.bytes, (5 << 20, *(0 for _ in range(15))))
+    over = layouts.OverList(9, 1).pack() + holding.pack()
+    sessions = layouts.SessionList(9, 0, 8445, 5).pack()
+    serve(
+        tmp_path / "s",
+        {
+            layouts.Kind.SESSIONS: (layouts.Kind.SESSION_LIST, sessions),
+            layouts.Kind.OVER: (layouts.Kind.OVER_LIST, over),
+        },
+    )
+    report = messages.encode_report(lc.LauncherControl(tmp_path / "s").sessions())
+    assert report.knows_over and report.over[0].held_bytes[0] == 5 << 20
+    assert report.over[0].allocation_id == allocation.bytes
+
+
+def test_older_launcher_does_not_tell_holdings_and_its_sessions_are_reported(
+    tmp_path: Path,
+) -> None:
+    body = layouts.SessionList(9, 1, 8445, 5).pack() + session_record().pack()
+    serve(tmp_path / "s", {layouts.Kind.SESSIONS: (layouts.Kind.SESSION_LIST, body)})
+    report = messages.encode_report(lc.LauncherControl(tmp_path / "s").sessions())
+    assert not report.knows_over and not report.over and len(report.sessions) == 1
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_holdings_are_decoded_or_a_launcher_error(body: bytes) -> None:
+    with contextlib.suppress(lc.LauncherError):
+        lc.decode_over(body)
 
 
 @given(st.binary(max_size=2000))

@@ -27,6 +27,9 @@
 #include <thread>
 #include <vector>
 
+#include "null_driver/file_attacks.h"
+#include "null_driver/socket_attacks.h"
+
 namespace {
 constexpr int kMostDescriptors = 256;
 
@@ -205,6 +208,29 @@ int use_huge_page(const std::string&) {
   if (p == MAP_FAILED) return errno == ENOMEM ? 0 : errno;
   munmap(p, kBytes);
   return 0;
+}
+
+// Maps a page of a memory file of that name for reading, as the session server maps the pages of
+// the launcher.
+int map_page(const std::string& name) {
+  int fd = memfd_create(name.c_str(), MFD_CLOEXEC);
+  void* at = ftruncate(fd, 4096) ? MAP_FAILED : mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  int result = at == MAP_FAILED ? errno : 0;
+  close(fd);
+  return result;
+}
+
+// Makes the page of a memory file of that name writable, and writes it.
+int write_page(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:" + name) == std::string::npos) continue;
+    auto* at = (volatile char*)std::stoull(line, nullptr, 16);
+    if (mprotect((void*)at, 4096, PROT_READ | PROT_WRITE)) return errno;
+    at[0] = at[0];
+    return 0;
+  }
+  return ENOENT;
 }
 
 // Searches the environment for a variable.
@@ -400,11 +426,22 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"compile", compile_kernel},
     {"reconnect_client", reconnect_client},
     {"use_huge_page", use_huge_page},
+    {"map_page", map_page},
+    {"write_page", write_page},
     {"find_variable", find_variable},
     {"lie_about_status", lie_about_status},
     {"send_descriptors", send_descriptors},
     {"keep_descriptors_on_their_way", keep_descriptors_on_their_way},
     {"wait", wait_for_file},
+    {"put", put_text},
+    {"make_folder", make_folder},
+    {"hide", hide_file},
+    {"write_below", write_below},
+    {"bind", listen_at},
+    {"flood", flood_with_sockets},
+    {"take", take_name},
+    {"send", send_to},
+    {"occupy", occupy_port},
 };
 }  // namespace
 

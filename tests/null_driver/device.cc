@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "null_driver/driver.h"
+#include "null_driver/process.h"
 
 extern "C" int refuse_call(const char* name, int result) {
   if (std::getenv("NULL_DRIVER_LOG")) std::fprintf(stderr, "null driver: %s\n", name);
@@ -73,7 +74,7 @@ const std::map<int, int>& attributes() {
 }  // namespace
 
 API CUresult cuInit(unsigned) {
-  return CUDA_SUCCESS;
+  return names_a_thread() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 API CUresult cuDriverGetVersion(int* v) {
   const char* want = std::getenv("NULL_DRIVER_VERSION");

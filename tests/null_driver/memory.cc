@@ -51,11 +51,6 @@ void copy_rows(const CUDA_MEMCPY3D& c) {
 }
 }  // namespace
 
-// It confines itself as the software GPU does, but hands out dirty memory as NVIDIA's driver may.
-extern "C" int softgpu_fresh_memory_is_zero(void) {
-  return 0;
-}
-
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   void* p = bytes ? fresh(nullptr, bytes, PROT_READ | PROT_WRITE, 0) : nullptr;
   if (!p) return CUDA_ERROR_OUT_OF_MEMORY;

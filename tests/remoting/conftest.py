@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def node() -> Iterator[LocalNode]:
     local = LocalNode()
     yield local

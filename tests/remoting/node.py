@@ -73,6 +73,8 @@ def b64(data: bytes) -> str:
 
 
 NULL_DRIVER = BUILD / "null_driver" / "libcuda.so.1"
+NVIDIA_NULL_DRIVER = BUILD / "null_driver_nvidia" / "libcuda.so.1"
+"""The same driver, but session servers may make the system calls that NVIDIA's driver needs."""
 NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range(8)]
 
 
@@ -127,7 +129,7 @@ class LocalNode:
         )
         self.env = softgpu_environment(self.folder / "gpu") | environment
         self.gpus = list(gpus) or (
-            NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env)
+            NULL_DRIVER_GPUS if driver in (NULL_DRIVER, NVIDIA_NULL_DRIVER) else gpu_uuids(self.env)
         )
         self.fence = (1, 5)
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
@@ -149,6 +151,12 @@ class LocalNode:
         self.launcher.kill()
         self.launcher.wait()
         self.launcher = self._start(**environment)
+
+    def restart_with(self, *options: str) -> None:
+        """Kill the launcher and start a new one with these options."""
+        self.launcher.kill()
+        self.launcher.wait()
+        self.launcher = self._start(*options)
 
     def restart_spawner(self, **environment: str) -> None:
         """Kill the spawner and start a new one."""
@@ -188,7 +196,7 @@ class LocalNode:
         wait_for("the spawner", self._has_spawner, self.folder / "launcher.log")
         return process
 
-    def _start(self, **environment: str) -> subprocess.Popen[bytes]:
+    def _start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         command = [
             str(PROGRAMS / "busbar-launcher"),
             "--runtime",
@@ -199,6 +207,7 @@ class LocalNode:
             str(self.driver),
             "--port",
             str(self.requested_port),
+            *options,
         ]
         with (self.folder / "launcher.log").open("ab") as log:
             process = self._popen(command, self.env | environment, log)

@@ -1,4 +1,4 @@
-"""A session server with a planted defect: it does not charge the memory of modules."""
+"""Session servers with a planted defect, which a definition of the preprocessor selects."""
 
 from __future__ import annotations
 
@@ -8,26 +8,35 @@ from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
 
-SOURCE = ROOT / "remoting" / "server" / "module.cc"
+SOURCES = ROOT / "remoting" / "server"
 OBJECTS = BUILD / "CMakeFiles"
 
 
 def session_without_module_charges(folder: Path) -> Path:
-    """Compile the program into the folder from the objects of the build; return its path."""
-    target, changed = folder / "busbar-session", folder / "module.o"
+    """Compile a session server that does not charge the memory of modules; return its path."""
+    return planted_session(folder, "module", "BUSBAR_PLANTED_UNCHARGED")
+
+
+def planted_session(folder: Path, source: str, definition: str) -> Path:
+    """Compile the program into the folder from the objects of the build; return its path.
+
+    `source` is compiled with the definition.
+    """
+    target, changed = folder / "busbar-session", folder / f"{source}.o"
+    path = SOURCES / f"{source}.cc"
     entry = subprocess.run(
-        [ROOT / ".venv" / "bin" / "ninja", "-C", BUILD, "-t", "commands", "-s", object_of(SOURCE)],
+        [ROOT / ".venv" / "bin" / "ninja", "-C", BUILD, "-t", "commands", "-s", object_of(path)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout.strip()
     words = shlex.split(entry.splitlines()[-1])
     words[words.index("-o") + 1] = str(changed)
-    subprocess.run([*words, "-DBUSBAR_PLANTED_UNCHARGED"], cwd=BUILD, check=True)
+    subprocess.run([*words, f"-D{definition}"], cwd=BUILD, check=True)
     objects = [
         str(o)
         for o in (OBJECTS / "busbar_server.dir" / "server").rglob("*.o")
-        if o.name != "module.cc.o"
+        if o.name != f"{source}.cc.o"
     ]
     main = str(OBJECTS / "busbar-session.dir" / "server" / "main.cc.o")
     libraries = [str(BUILD / f"lib{name}.a") for name in ("busbar_transport", "busbar_images")]

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from remoting.bench import partitions
+from remoting.bench.partitions import tenants as partitions
+from remoting.bench.partitions.neighbour_rows import PERCENT, STEP_US, neighbours, steps_of
+from remoting.bench.partitions.resize_rows import resize_rows
+from remoting.bench.partitions.rows import quantile
+from remoting.bench.partitions.share_rows import loads_of, share_row
 
 SECONDS = 5
 TOLERANCE_POINTS = 6.0
@@ -15,6 +19,10 @@ the error is 18 points and more (docs/benchmarks.md)."""
 TRIES = 3
 """Such a program seldom disturbs all of them; a broken arbiter fails each time."""
 KERNEL = "20 us"
+STEP_TOLERANCE = 0.3
+"""Without turns, copies make the steps longer by a factor of two and more."""
+RESIZE_SECONDS, RESIZE_TOLERANCE = 10, 0.15
+"""The median of some twenty steps. `./bench partitions` measures more, against 1.05."""
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +32,21 @@ def bench() -> Iterator[partitions.Bench]:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("percents", [(10, 90), (30, 70), (50, 50), (25, 25, 50)])
+@pytest.mark.parametrize(
+    "percents",
+    [
+        (10, 90),
+        pytest.param((30, 70), marks=pytest.mark.long),
+        pytest.param((50, 50), marks=pytest.mark.long),
+        (25, 25, 50),
+    ],
+)
 def test_tenants_complete_work_in_proportion_to_their_shares(
     bench: partitions.Bench, percents: tuple[int, ...]
 ) -> None:
     tries = []
     for _ in range(TRIES):
-        shares = partitions.share_row(bench, percents, KERNEL)
+        shares = share_row(bench, percents, KERNEL)
         assert isinstance(shares["value"], float)
         tries.append(shares["value"])
         if shares["value"] <= TOLERANCE_POINTS:
@@ -42,9 +58,59 @@ def test_tenants_complete_work_in_proportion_to_their_shares(
 def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
     tries = []
     for _ in range(TRIES):
-        (whole,) = bench.rounds_per_second([100], "exclusive", partitions.KERNELS_US[KERNEL])
-        (capped,) = bench.rounds_per_second([30], "capped", partitions.KERNELS_US[KERNEL])
+        load = loads_of(bench, KERNEL)
+        (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
+        (capped,) = bench.rounds_per_second([30], ["capped"], [load])
         tries.append(100 * capped / whole)
         if 30 - 2 * TOLERANCE_POINTS <= tries[-1] <= 30 + TOLERANCE_POINTS:
             return
     pytest.fail(f"a cap of 30 percent gave {tries} percent")
+
+
+@pytest.mark.alone
+def test_steps_of_a_tenant_take_no_longer_while_its_neighbours_are_resized(
+    bench: partitions.Bench,
+) -> None:
+    tries = []
+    for _ in range(TRIES):
+        median, _ = resize_rows(bench, RESIZE_SECONDS)
+        assert isinstance(median["value"], float)
+        tries.append(median["value"])
+        if median["value"] <= 1 + RESIZE_TOLERANCE:
+            return
+    pytest.fail(f"steps are longer by the factors {tries}")
+
+
+@pytest.mark.alone
+def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
+    bench: partitions.Bench,
+) -> None:
+    environments = bench.node.share([50, 50], partitions.MEMORY_BYTES)
+    loads = [loads_of(bench, KERNEL)] * 2
+    with partitions.tenants(bench.node, bench.program, environments, loads) as running:
+        tries = []
+        for small, large in ((20, 80), (80, 20), (20, 80)):
+            bench.node.resize(0, small, partitions.MEMORY_BYTES)
+            bench.node.resize(1, large, partitions.MEMORY_BYTES)
+            work = [w.blocks for w in partitions.work_of(bench.node, running, SECONDS)]
+            tries.append(abs(100 * work[0] / sum(work) - small))
+        assert min(tries) <= TOLERANCE_POINTS, f"share errors after resizes: {tries} points"
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "hostile",
+    ["endless launches", pytest.param("huge grids", marks=pytest.mark.long), "copies"],
+)
+def test_steps_beside_a_hostile_neighbour_take_their_fair_time(
+    bench: partitions.Bench, hostile: str
+) -> None:
+    victim = bench.load(1000.0, STEP_US, ["times"])
+    tries = []
+    for _ in range(TRIES):
+        fair = quantile(steps_of(bench, victim, None), 0.5) * 100 / PERCENT
+        found = steps_of(bench, victim, neighbours(bench)[hostile])
+        tries.append(quantile(found, 0.5) / fair)
+        if tries[-1] <= 1 + STEP_TOLERANCE:
+            return
+    pytest.fail(f"steps beside {hostile} are longer by the factors {tries}")

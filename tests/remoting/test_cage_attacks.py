@@ -14,7 +14,7 @@ import pytest
 
 from deploy.supervisor import wait_for
 from tests.remoting.attacker import RIGHTS, Attacker
-from tests.remoting.node import NULL_DRIVER, LocalNode
+from tests.remoting.node import NULL_DRIVER, NVIDIA_NULL_DRIVER, LocalNode
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0, reason="attacks that must work without a cage need root's rights"
@@ -65,8 +65,11 @@ class Target:
         (other / "kernel.so").write_text("of another tenant")
         self.values = values | {"folder": node.folder, "runtime": node.runtime, "other": other}
 
+    def command(self, attack: str) -> str:
+        return ATTACKS[attack].format(**self.values)
+
     def result(self, attack: str) -> int:
-        return self.attacker.results(ATTACKS[attack].format(**self.values))[0]
+        return self.attacker.results(self.command(attack))[0]
 
 
 def address_of_mapping(pid: int) -> str:
@@ -173,3 +176,19 @@ def test_attack_fails_in_a_cage(caged: Target, attack: str) -> None:
     if attack in LIMITS and not node.sessions()[0].isolation["cgroup"]:
         pytest.skip("no control group of this process permits groups inside it")
     assert caged.result(attack) != 0
+
+
+def test_attacks_fail_with_the_system_calls_of_nvidias_driver(
+    compiled: Callable[[str], Path], values: dict[str, object], folder_of_the_machine: int
+) -> None:
+    """Each in a session of its own, all at once. Control groups are the same for both drivers."""
+    node = LocalNode(NVIDIA_NULL_DRIVER, inherited=(folder_of_the_machine,))
+    target = Target(node, Attacker(node, compiled("attack_client")), values)
+    try:
+        attacks = [attack for attack in ATTACKS if attack not in LIMITS]
+        programs = [target.attacker.start(target.command(attack)) for attack in attacks]
+        results = [program.communicate(timeout=60)[0].split() for program in programs]
+    finally:
+        node.stop()
+    worked = [a for a, result in zip(attacks, results, strict=True) if result in ([], ["0"])]
+    assert worked == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT, wait_for
+from deploy.supervisor import READY_SECONDS, ROOT, wait_for
 from nodes.launcher_control import Partition
 from tests.remoting.node import LocalNode, gpu_memory_bytes
 from tests.remoting.planted_session import session_without_module_charges
@@ -40,6 +40,8 @@ KINDS = (
 KINDS_OF_ARENA = (*KINDS, "cuMemAllocManaged")
 """Managed memory needs an arena."""
 STEPS = 60
+FAULT_SECONDS = 10.0
+"""After this time books that differ are wrong, not late."""
 
 
 class Program:
@@ -100,10 +102,10 @@ def driver_bytes(node: LocalNode) -> int:
     return sum(gpu_memory_bytes(node.env))
 
 
-def await_equal_books(node: LocalNode) -> int:
+def await_equal_books(node: LocalNode, seconds: float = READY_SECONDS) -> int:
     """Wait until ledger and driver agree, as releases are asynchronous. Return the charge."""
     log = node.folder / "launcher.log"
-    wait_for("equal books", lambda: charged_bytes(node) == driver_bytes(node), log)
+    wait_for("equal books", lambda: charged_bytes(node) == driver_bytes(node), log, seconds)
     return charged_bytes(node)
 
 
@@ -112,10 +114,12 @@ def await_no_charge(node: LocalNode) -> None:
     wait_for("no charge", lambda: (charged_bytes(node), driver_bytes(node)) == (0, 0), log)
 
 
-def allocate_at_random(node: LocalNode, *, arena: bool, seed: int) -> set[str]:
+def allocate_at_random(
+    node: LocalNode, *, arena: bool, seed: int, seconds: float = READY_SECONDS
+) -> set[str]:
     """Allocate and release at random, compare the books at each step, release everything.
 
-    Returns the kinds that were allocated. Raises SystemExit if the books differ.
+    Returns the kinds that were allocated. Raises SystemExit if the books differ for `seconds`.
     """
     choose, kinds = random.Random(seed), KINDS_OF_ARENA if arena else KINDS
     held: list[str] = []
@@ -130,7 +134,7 @@ def allocate_at_random(node: LocalNode, *, arena: bool, seed: int) -> set[str]:
                 if answer != OUT_OF_MEMORY:
                     held.append(answer.removeprefix("ok "))
                     done.add(kind)
-            assert await_equal_books(node) <= LIMIT
+            assert await_equal_books(node, seconds) <= LIMIT
         for number in held:
             assert p.tell(f"release {number}") == "ok"
         if not arena:  # which keeps leases
@@ -166,8 +170,8 @@ def test_charge_that_is_left_out_is_detected(tmp_path: Path) -> None:
     node.partitions = (Partition(node.gpus[0], LIMIT, 50),)
     node.grant()
     try:
-        with pytest.raises(SystemExit):
-            allocate_at_random(node, arena=False, seed=1)
+        with pytest.raises(SystemExit, match="equal books"):
+            allocate_at_random(node, arena=False, seed=1, seconds=FAULT_SECONDS)
     finally:
         with suppress(AssertionError):
             node.stop()

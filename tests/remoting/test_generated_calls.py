@@ -117,5 +117,16 @@ def test_planted_success_is_a_difference(
     assert ("cuEventQuery", "hEvent=freed") in found
 
 
+def test_recorder_shows_calls_that_fail(
+    calls: Path, node: LocalNode, recorder: Recorder, tmp_path: Path
+) -> None:
+    env = node.remote_environment() | recorder.environment(CLIENT, tmp_path)
+    env |= {"BUSBAR_RECORD_SHOWS_FAILURES": "1"}
+    done = subprocess.run(
+        [calls, "check", "cuEventQuery"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "cuEventQuery -> 400\n" in done.stderr and "cuEventQuery -> 0" not in done.stderr
+
+
 def test_random_arguments_neither_crash_nor_end_the_session(calls: Path, node: LocalNode) -> None:
     assert results.trouble(run(calls, node.remote_environment(), "fuzz", "1", "10000")) == []

@@ -13,7 +13,13 @@ from deploy.supervisor import ROOT
 from tests.remoting.image_calls import PTX
 from tests.remoting.node import LocalNode, direct_environment
 from tests.softgpu.test_images import nvcc
-from tests.suites.fuzz_image_seeds import MALFORMED_ELF, elf, intact_fatbins, malformed_fatbins
+from tests.suites.fuzz_image_seeds import (
+    INTACT_ELF,
+    MALFORMED_ELF,
+    elf,
+    intact_fatbins,
+    malformed_fatbins,
+)
 
 INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_VALUE = 200, 209, 1
 TEXT_AND_CODE = (
@@ -81,7 +87,15 @@ def test_malformed_fatbin_is_refused(node: LocalNode, name: str, tmp_path: Path)
     assert status(node, "link", file) == INVALID_IMAGE
 
 
-@pytest.mark.parametrize("name", ["names without a zero", "symbol of a relocation"])
+@pytest.mark.parametrize("name", INTACT_ELF)
+def test_intact_cubin_reaches_the_driver(node: LocalNode, name: str, tmp_path: Path) -> None:
+    """Also with debug relocations that name no symbol table, as in code of cuBLAS 13."""
+    assert status(node, "load", image(tmp_path, elf(**INTACT_ELF[name]))) == NO_BINARY_FOR_GPU
+
+
+@pytest.mark.parametrize(
+    "name", ["names without a zero", "symbol of a relocation", "debug relocation of no symbol"]
+)
 def test_malformed_cubin_is_refused(node: LocalNode, name: str, tmp_path: Path) -> None:
     assert status(node, "load", image(tmp_path, elf(**MALFORMED_ELF[name]))) == INVALID_IMAGE
     assert status(node, "load", image(tmp_path, elf())) == NO_BINARY_FOR_GPU

@@ -20,6 +20,7 @@ CASES = (
     "parked_graph_is_changed",
     "running_graph_is_destroyed",
     "upload_waits",
+    "rows_are_copied",
 )
 BULK_CASE = "bulk_connection_opens_later"
 SECONDS = 30

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nvidia
@@ -71,6 +71,26 @@ def test_program_with_static_runtime_succeeds_without_arenas(
 ) -> None:
     done = run(null_node, program, BUSBAR_ARENA="0")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STREAM_OBJECTS = """\
+stream 0 is the legacy stream: 1
+stream 0 is the thread's own stream: 1
+streams differ: 1 1 1
+the same again: 1
+no result -> 1
+destroyed -> 400
+no context -> 201
+"""
+
+
+def test_libraries_of_nvidia_identify_streams(
+    null_node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
+    """cuBLAS and cuSOLVER fail on a GPU without these functions of a private table."""
+    done = run(null_node, compiled("stream_objects"))
+    assert done.stdout == STREAM_OBJECTS, done.stderr
+    assert done.stderr == ""
 
 
 def test_failed_self_test_of_driver_is_reported(program: Path) -> None:

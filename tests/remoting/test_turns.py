@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
-from remoting.bench import partitions
-from remoting.bench.partitions import Tenant, completed, work_of
+from remoting.bench.partitions import tenants as partitions
+from remoting.bench.partitions.tenants import Load, Tenant, completed, work_of
 from remoting.bench.shared_node import SharedNode
 
 LIMIT_SECONDS = 60.0
 SHORT_KERNEL, LONG_KERNEL = 5_000, 1_500_000_000
 """Rounds: some ten microseconds, and seconds."""
+PEER_LAUNCHES = 100
+OVERDUE = "turn did not end"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,8 @@ def running(
     bench: partitions.Bench, percents: Sequence[int], rounds: Sequence[int], batch: int = 2000
 ) -> Iterator[tuple[SharedNode, list[Tenant]]]:
     environments = bench.node.share(percents, partitions.MEMORY_BYTES)
-    with partitions.tenants(bench.node, bench.program, environments, rounds, batch) as found:
+    loads = [Load(count, batch) for count in rounds]
+    with partitions.tenants(bench.node, bench.program, environments, loads) as found:
         yield bench.node, found
 
 
@@ -57,10 +62,10 @@ def test_turn_that_does_not_end_is_shared_and_reported(bench: partitions.Bench) 
     slow, fast = node.share([50, 50], partitions.MEMORY_BYTES)
     hostile, victim = (g.allocation_id for g in node.shares)
     with ExitStack() as stack:
-        tenants = partitions.tenants(node, program, [fast], [SHORT_KERNEL], 2000)
+        tenants = partitions.tenants(node, program, [fast], [Load(SHORT_KERNEL, 2000)])
         (tenant,) = stack.enter_context(tenants)
         # It is not ready before its first batch has ended, which is later than the report.
-        stack.enter_context(partitions.started(program, slow, LONG_KERNEL, batch=1))
+        stack.enter_context(partitions.started(program, slow, Load(LONG_KERNEL, 1)))
         wait_until("report", lambda: enforcement(node).get(hostile) == "sliced")
         assert enforcement(node)[victim] == "turns"
         before = completed(node)[tenant.page].blocks
@@ -84,3 +89,19 @@ def test_tenant_alone_works_on_without_a_launcher(bench: partitions.Bench) -> No
         node.launcher.wait()
         assert all(w.blocks for w in work_of(node, tenants, 3.0))
         node.restart()
+
+
+def test_kernels_of_two_gpus_that_wait_for_each_other_end_beside_others_of_that_kind(
+    bench: partitions.Bench, compiled: Callable[[str], Path]
+) -> None:
+    node, program = bench.node, str(compiled("peer_wait"))
+    environments = node.share([50, 50], partitions.MEMORY_BYTES, gpus=2)
+    log = node.folder / "launcher.log"
+    before = log.read_text().count(OVERDUE)
+    programs = [
+        subprocess.Popen([program, str(PEER_LAUNCHES)], env=env, stdout=subprocess.PIPE, text=True)
+        for env in environments
+    ]
+    outputs = [p.communicate(timeout=LIMIT_SECONDS)[0] for p in programs]
+    assert [o.split() for o in outputs] == [[str(i) for i in range(PEER_LAUNCHES)]] * 2
+    assert log.read_text().count(OVERDUE) == before

@@ -76,6 +76,12 @@ FORMS = [
          ("global",)),
     Form("cp.async partly", "cp.async.ca.shared.global [s], {where}, 8, %r8;", 8, ("global",), ""),
     Form("cp.async to", "cp.async.cg.shared.global {where}, [%window], 16;", 16, ("shared",), ""),
+    Form("cp.async.bulk from", "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], "
+         "{where}, 16, [s+32]; ld.shared.u64 %l1, [s];", 16, ("global",)),
+    Form("cp.async.bulk to", "cp.async.bulk.global.shared::cta.bulk_group {where}, [s], 16;", 16,
+         ("global",), ""),
+    Form("tensormap.replace", "tensormap.replace.tile.global_address{space}.b1024.b64 {where}, "
+         "%l9;", 16, ("", "global", "shared::cta"), ""),
     Form("cp.async arrive", "cp.async.mbarrier.arrive.noinc{space}.b64 {where};", 8,
          ("shared",), ""),
 ]  # fmt: skip
@@ -91,7 +97,7 @@ LOCKSTEP_FORMS = [
 ]  # fmt: skip
 """Instructions of a whole warp. wmma accesses elements of 2 or 4 bytes; with stride 0, one row."""
 
-ELEMENT_BYTES = {"wmma.load": 2, "wmma.store": 4}
+ELEMENT_BYTES = {"wmma.load": 2, "wmma.store": 4, "tensormap.replace": 8}
 SPACES = ("", "global", "shared", "shared::cta", "shared::cluster", "local", "const")
 VARIABLES = {"shared": "s", "local": "v", "const": "c", "global": "g"}
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +104,17 @@ class Device:
         return out
 
 
-def run_in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
+def run_in_child(
+    jobs: list[dict[str, Any]], folder: Path, module: str = "tests.softgpu.driver"
+) -> list[Any]:
     """Run each job in one new process: Device.run, or Device.translate without a kernel.
 
-    Return the results in order; a CudaError is the tuple ("error", code, log).
+    Another module calls serve() with a function of its own. Return the results in order; a
+    CudaError is the tuple ("error", code, log).
     """
     env = softgpu_environment(folder, 1) | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.softgpu.driver"],
+        [sys.executable, "-m", module],
         input=pickle.dumps(jobs),
         env=env,
         capture_output=True,
@@ -123,7 +127,8 @@ def run_in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
     return results
 
 
-def main() -> None:
+def serve(execute: Callable[[Device, dict[str, Any]], Any]) -> None:
+    """Execute the jobs of run_in_child()."""
     jobs = pickle.load(sys.stdin.buffer)
     stdout = os.dup(1)
     os.dup2(2, 1)  # output of kernels goes to stderr
@@ -131,7 +136,7 @@ def main() -> None:
     results: list[Any] = []
     for job in jobs:
         try:
-            results.append(device.run(**job) if "kernel" in job else device.translate(**job))
+            results.append(execute(device, job))
         except CudaError as error:
             results.append(("error", error.code, error.log))
     with os.fdopen(stdout, "wb") as out:
@@ -152,4 +157,4 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda device, job: device.run(**job) if "kernel" in job else device.translate(**job))

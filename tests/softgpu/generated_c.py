@@ -18,16 +18,16 @@ TYPES = {"void", "const", "Cta", "Warp", "Thread", "Bytes", "Access", "Constants
 }
 STRUCTURES = {"c", "w", "t", "host"}
 """What `->` may follow: the block, the warp, the thread and the functions of the driver."""
-ADDRESSED = {"k", "shape", "from", "mask", "read", "access"}
+ADDRESSED = {"k", "shape", "scales", "from", "mask", "read", "access", "query", "copy"}
 """Local variables whose address is passed on, besides the accesses of rows."""
 ARRAYS = {
     "globals",
     "is_sync",
     *("lanes_at", "bar_id", "bar_count", "bar_vote", "bar_next", "bar_sum", "bar_total"),
     *("x", "y", "z", "ntid", "ctaid", "nctaid"),
-    *("A", "B", "C", "D", "F", "R", "m", "rows"),
+    *("A", "B", "C", "D", "F", "R", "SA", "SB", "m", "rows"),
     *("at", "texel", "source", "same", "addresses", "compared"),
-    *("where", "across", "along", "values"),
+    *("where", "across", "along", "offset", "values"),
 }
 """Arrays that generated code declares, besides registers and parameters."""
 ARRAY = re.compile(r"[rp]\d+")
@@ -45,7 +45,8 @@ def without_runtime(text: str) -> str:
 def known_functions() -> set[str]:
     """Return the functions and macros of the runtime, and builtins that take no pointer."""
     names = {"__builtin_ctz", "__builtin_popcountll", "__atomic_thread_fence", "_Pragma"}
-    names |= {"fault", "texture", "surface", "members"}  # of the driver, and generated
+    names |= {"fault", "texture", "surface", "query", "tensor"}  # of the driver
+    names |= {"members"}  # generated
     for part in RUNTIME:
         names |= set(re.findall(r"^(?:#define |\w[\w ]*[ *])(\w+)\(", part, re.MULTILINE))
         names |= {

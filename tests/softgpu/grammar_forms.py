@@ -31,11 +31,18 @@ MORE_REGISTERS = (
     ".reg .u32 %u<3>; .reg .s32 %s<3>; .reg .u64 %x<3>; .reg .f16 %n<3>; .reg .u16 %e<3>;"
 )
 LINE = 6  # of the form in its module
-OPERAND_FORMS = 9500
-# Groups of samples whose forms are not in the table of ptxas's verdicts.
-WITHOUT_VERDICTS = (
-    "tex of three dimensions, layers, cubes and levels, tld4",
-    "suld.b, sust.b, sured.b (surfaces)",
+OPERAND_FORMS, OBJECT_FORMS = 9500, 2000
+# Groups of samples of textures, surfaces, matrices of small floats and bulk copies: OBJECT_FORMS of
+# their forms are judged, so that new samples do not change the choice of the other forms.
+OBJECTS = (
+    "tex of",
+    "tex and",
+    "txq",
+    "sust.p",
+    "suld.b",
+    "mma.sync with",
+    "cp.async.bulk",
+    "tensormap",
 )
 FORMS_OF_A_LINE = 160
 
@@ -71,10 +78,10 @@ def split_operands(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def operand_forms() -> Iterator[str]:
-    """Yield each supported sample with each operand replaced, left out and repeated."""
-    judged = (samples for group, samples in SUPPORTED.items() if group not in WITHOUT_VERDICTS)
-    for sample in itertools.chain.from_iterable(judged):
+def operand_forms(of_objects: bool) -> Iterator[str]:
+    """Yield each sample of some groups with each operand replaced, left out and repeated."""
+    groups = (s for name, s in SUPPORTED.items() if name.startswith(OBJECTS) == of_objects)
+    for sample in itertools.chain.from_iterable(groups):
         if sample.count(";") != 1:
             continue
         head = sample[: sample.index(opcode(sample)) + len(opcode(sample))]
@@ -106,7 +113,8 @@ def some(texts: list[str], count: int, seed: str) -> list[str]:
 
 def forms() -> list[Form]:
     """Return all forms, each once."""
-    operands = some(sorted(set(operand_forms())), OPERAND_FORMS, "operands")
+    operands = some(sorted(set(operand_forms(of_objects=False))), OPERAND_FORMS, "operands")
+    operands += some(sorted(set(operand_forms(of_objects=True))), OBJECT_FORMS, "objects")
     found = dict.fromkeys(Form(text) for text in operands)
     body, module = LINES.read_text().removeprefix("[body]\n").split("[module]\n")
     for lines, in_module in ((body, False), (module, True)):

@@ -13,14 +13,18 @@ from tests.softgpu.test_random_programs import ptxas
 
 TABLE = Path(__file__).with_name("grammar_verdicts.txt")
 WIDTH = 96  # of a line of the table, in characters
-BATCH = 60
+BATCH, CPU_SECONDS = 60, 5
+# One statement, perhaps with vectors and `::`: no label, no block.
+PLAIN = r"([^;:{}/\"]|::)"
+STATEMENT = rf"{PLAIN}+({{{PLAIN}*}}{PLAIN}*)*;"
 
 
 def run_ptxas(text: str, path: Path) -> tuple[bool, str]:
     """Return whether ptxas accepts a module, and its messages."""
     path.write_text(text)
     options = ["--compile-only", "-arch=sm_120a", "-O0", "-o", str(path.with_suffix(".out"))]
-    command = [ptxas(), *options, str(path)]
+    # Some invalid operands make ptxas run forever.
+    command = ["prlimit", f"--cpu={CPU_SECONDS}", ptxas(), *options, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode == 0, done.stderr
 
@@ -62,7 +66,7 @@ def judge_together(batch: list[Form], path: Path) -> dict[Form, bool]:
 
 def judge(forms: list[Form], folder: Path, workers: int = 2) -> list[bool]:
     """Return for each form whether ptxas accepts it."""
-    simple = [f for f in forms if not f.in_module and re.fullmatch(r"[^;:{}/\"]*;", f.text)]
+    simple = [f for f in forms if not f.in_module and re.fullmatch(STATEMENT, f.text)]
     batches = [simple[i : i + BATCH] for i in range(0, len(simple), BATCH)]
     others = [form for form in forms if form not in set(simple)]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:

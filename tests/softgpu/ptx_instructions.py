@@ -198,6 +198,33 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "cp.async.wait_all;",
     ),
     "cp.async.mbarrier.arrive": ("cp.async.mbarrier.arrive.noinc.shared.b64 [%ls];",),
+    "cp.async.bulk": (
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%ls], [%lg], %r1, "
+        "[%ls];",
+        "cp.async.bulk.global.shared::cta.bulk_group [%lg], [%ls], 64;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%lg], [%ls], %r1;",
+        "cp.async.bulk.prefetch.L2.global [%lg], 64;",
+        "cp.async.bulk.commit_group;",
+        "cp.async.bulk.wait_group.read 0;",
+    ),
+    "cp.async.bulk.tensor (TMA)": (
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%ls], "
+        "[%l1, {%r1, %r2}], [%ls];",
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes "
+        "[%ls], [%l1, {%r1, %r2, %r3, %r4, %r5}], [%ls];",
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%l1, {%r1}], [%ls];",
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+        "[%l1, {%r1, %r2, %r3}], [%ls];",
+        "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%l1, {%r1, %r2}];",
+    ),
+    "tensormap": (
+        "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%ls], %l1;",
+        "tensormap.replace.tile.box_dim.global.b1024.b32 [%lg], 1, %r1;",
+        "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%ls], 7;",
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+        "[%lg], [%ls], 128;",
+        "fence.proxy.tensormap::generic.acquire.gpu [%lg], 128;",
+    ),
     "tex": (
         "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}];",
         "tex.2d.v4.u32.f32 {%r1, %r2, %r3, %r4}, [%l1, {%f1, %f2}];",
@@ -208,7 +235,29 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];",
         "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}], %f5;",
         "tex.grad.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1}], {%f5}, {%f6};",
+        "tex.grad.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}], "
+        "{%f1, %f2, %f3, %f4}, {%f5, %f6, %f7, %f8};",
         "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}];",
+    ),
+    "tex and tld4 with offsets, halves and residency": (
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}], {%r1, %r2};",
+        "tex.2d.v4.f16.f32 {%h1, %h2, %h3, %h4}, [%l1, {%f1, %f2}];",
+        "tex.2d.v2.f16x2.f32 {%r1, %r2}, [%l1, {%f1, %f2}];",
+        "tex.level.1d.v4.u32.f32 {%r1, %r2, %r3, %r4}|%p1, [%l1, {%f1}], %f2, {-3};",
+        "tld4.a.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%l1, {%f1, %f2}], {%r1, %r2};",
+    ),
+    "txq, suq": (
+        "txq.width.b32 %r1, [%l1];",
+        "txq.level.height.b32 %r1, [%l1], %r2;",
+        "txq.filter_mode.b32 %r1, [%l1];",
+        "suq.width.b32 %r1, [%l1];",
+        "suq.channel_order.b32 %r1, [%l1];",
+    ),
+    "sust.p, sured.p (formatted surfaces)": (
+        "sust.p.1d.v4.b32.trap [%l1, {%r1}], {%r2, %r3, %r4, %r5};",
+        "sust.p.2d.b32.clamp [%l1, {%r1, %r2}], %r3;",
+        "sured.p.add.1d.b32.zero [%l1, {%r1}], %r2;",
+        "sured.p.min.2d.b64.trap [%l1, {%r1, %r2}], %l2;",
     ),
     "suld.b, sust.b, sured.b (surfaces)": (
         "suld.b.2d.b32.trap %r1, [%l1, {%r1, %r2}];",
@@ -266,6 +315,19 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2,%r3,%r4};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d1,%d2};",
     ),
+    "mma.sync with small floats and block scaling": (
+        "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32 {%f1,%f2,%f3,%f4}, "
+        "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
+        "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2"
+        ".f32.ue8m0 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}, "
+        "%r7, {0, 1}, %r8, {3, 2};",
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
+        "{%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}, "
+        "%r7, {0, 1}, %r8, {2, 0};",
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1"
+        ".f32.ue4m3 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}, "
+        "%r7, {0, 1}, %r8, {0, 3};",
+    ),
     "ldmatrix, stmatrix, movmatrix": (
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%ls];",
         "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%ls], {%r1,%r2};",
@@ -289,20 +351,22 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
 REFUSED: dict[str, tuple[str, ...]] = {
     "wgmma": ("wgmma.fence.sync.aligned;",),
     "tcgen05": ("tcgen05.wait::ld.sync.aligned;",),
-    "cp.async.bulk, tensormap (TMA)": (
-        "cp.async.bulk.commit_group;",
-        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
-        "[%lg], [%ls], 128;",
+    "cp.async.bulk of clusters, im2col": (
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%ls], [%ls], 16, "
+        "[%ls];",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%ls], "
+        "[%l1, {%r1, %r2, %r3}], [%ls], {%h1};",
+        "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%ls], [%l1, {%r1}], [%ls], %h1;",
     ),
     "mapa, getctarank, barrier.cluster (clusters)": (
         "mapa.u64 %l1, %l2, %r1;",
         "getctarank.u64 %r1, %l1;",
         "barrier.cluster.arrive;",
     ),
-    "txq, suq": ("txq.width.b32 %r1, [%l1];", "suq.width.b32 %r1, [%l1];"),
-    "sust.p, sured.p (formatted surfaces)": (
-        "sust.p.1d.v4.b32.trap [%l1, {%r1}], {%r2, %r3, %r4, %r5};",
-        "sured.p.add.1d.b32.zero [%l1, {%r1}], %r2;",
+    "tex with samplers and comparisons of depths": (
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, %l2, {%f1, %f2}];",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}], %f5;",
     ),
     "mma.sp": (
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "

@@ -108,6 +108,7 @@ def test_parameter_access_outside_of_parameter_is_refused(mode: str, tmp_path: P
                 "parameters are accessed by ld.param and st.param only",
                 "needs global, shared or generic memory",
                 "is in another state space",
+                "lies in .global or .shared::cta",
             )
         )
     ]

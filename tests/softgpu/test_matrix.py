@@ -447,7 +447,7 @@ def test_packed_and_vector_reductions_are_atomic(tmp_path: Path) -> None:
         "{%r0,%r1}, {%r0,%r1,%r0,%r1};",
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0,%r1}, [%r0];",
         "cp.async.ca.shared.global [%r0], [%rd0], 5;",
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 16, "
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 24, "
         "[%r1];",
         "wgmma.fence.sync.aligned;",
     ],

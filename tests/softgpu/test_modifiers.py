@@ -13,8 +13,9 @@ from tests.softgpu.ptx_instructions import SUPPORTED
 WITHOUT_EFFECT = {
     "there are no caches": "ca cg cs lu cv wb wt nc unified L1::no_allocate L1::evict_last "
     "L2::128B L2::evict_first L2::cache_hint L1 L2",
-    "accesses and fences are sequentially consistent for the whole device": "cta gpu sys gl weak "
-    "relaxed acquire release acq_rel sc proxy alias async noComplete",
+    "accesses and fences are sequentially consistent for the whole device": "cta cluster gpu sys "
+    "gl weak relaxed acquire release acq_rel sc proxy alias async noComplete",
+    "copies are done at once, so their groups and waits need no code": "bulk",
     "the samples have the lanes that the modifier promises": "sync aligned uni",
     "it is the default": "rn base",
     "conversions to integers always saturate": "sat",

@@ -77,6 +77,26 @@ def test_removed_gpu_is_lost(tmp_path: Path) -> None:
     assert set(run_child(tmp_path, "print(json.dumps(metrics()))").values()) == {"NVML 15"}
 
 
+def test_agent_keeps_an_xid_for_ten_minutes(tmp_path: Path) -> None:
+    values = run_child(
+        tmp_path,
+        f"""
+import time
+from nodes.xid import KEPT_SECONDS, XidWatch
+now = [1000.0]
+watch = XidWatch(lambda: now[0])
+found = [watch.read(h)]
+open({str(tmp_path / "gpu0.conditions")!r}, "w").write("xid 79\\n")
+end = time.monotonic() + 5
+while not watch.read(h) and time.monotonic() < end: time.sleep(0.01)
+found.append(watch.read(h))
+now[0] += KEPT_SECONDS
+print(json.dumps([*found, watch.read(h)]))
+""",
+    )
+    assert values == [0, 79, 0]
+
+
 def test_xid_causes_event(tmp_path: Path) -> None:
     events = run_child(
         tmp_path,

@@ -64,6 +64,44 @@ def test_first_element_of_an_array_is_its_address(tmp_path: Path) -> None:
     assert run(body, tmp_path, ".global .b32 table[2] = {4, 6};\n") == [6] * 32
 
 
+def test_element_of_an_array_is_loaded_and_has_an_address(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; .reg .b32 %y<3>; ld.global.b32 %y0, table[1]; mov.u64 %x, table[3];
+ld.global.b32 %y1, [%x]; st.global.b32 table[0], %y1; ld.global.b32 %y2, table[0];
+mad.lo.u32 %d, %y0, 100, %y2;"""
+    declarations = ".global .b32 table[4] = {4, 6, 8, 9};\n"
+    assert run(body, tmp_path, declarations) == [609] * 32
+
+
+@pytest.mark.parametrize("operand", ["scalar[1]", "table[%t]", "unknown[1]"])
+def test_element_of_no_array_is_refused_by_name(operand: str, tmp_path: Path) -> None:
+    declarations = ".global .b32 scalar;\n.global .b32 table[4];\n"
+    with pytest.raises(AssertionError, match=operand.split("[", maxsplit=1)[0]):
+        run(f".reg .b64 %x; mov.u64 %x, {operand};", tmp_path, declarations)
+
+
+def test_clusters_are_thread_blocks(tmp_path: Path) -> None:
+    """The registers of clusters are those of blocks; a fourth dimension is 0."""
+    body = """.reg .b32 %y<8>; mov.u32 %y0, %clusterid.x; mov.u32 %y1, %nclusterid.x;
+mov.u32 %y2, %cluster_nctaid.y; mov.u32 %y3, %cluster_ctaid.z; mov.u32 %y4, %nctaid.w;
+fence.acq_rel.cluster; add.u64 %w, %ap, %off; ld.relaxed.cluster.global.b32 %y5, [%w];
+mad.lo.u32 %d, %y1, 10, %y2; mad.lo.u32 %d, %y0, 1000, %d; add.u32 %d, %d, %y3;
+add.u32 %d, %d, %y4; mad.lo.u32 %d, %y5, 100, %d;"""
+    assert run(body, tmp_path) == [11 + 100 * t for t in range(32)]
+
+
+@pytest.mark.parametrize("kind", ["f16x2", "bf16x2"])
+@pytest.mark.parametrize(
+    ("word", "halves"), [("lt", 0b01), ("ge", 0b00), ("geu", 0b10), ("nan", 0b10), ("neu", 0b11)]
+)
+def test_comparison_of_halves(kind: str, word: str, halves: int, tmp_path: Path) -> None:
+    """The lower halves are 1 and 2, the upper ones NaN and 2."""
+    one, two, nan = (0x3C00, 0x4000, 0x7E00) if kind == "f16x2" else (0x3F80, 0x4000, 0x7FC0)
+    body = f""".reg .b32 %y<2>; .reg .pred %x<2>; mov.b32 %y0, {nan << 16 | one};
+mov.b32 %y1, {two << 16 | two}; setp.{word}.{kind} %x0|%x1, %y0, %y1;
+selp.u32 %d, 1, 0, %x0; @%x1 add.u32 %d, %d, 2;"""
+    assert run(body, tmp_path) == [halves] * 32
+
+
 def test_cache_policy_is_a_hint(tmp_path: Path) -> None:
     body = ".reg .b64 %x; createpolicy.fractional.L2::evict_last.b64 %x, 1.0; add.u64 %ap, %ap, 4;"
     body += "ld.global.L2::cache_hint.b32 %d, [%ap], %x;"
@@ -72,6 +110,13 @@ def test_cache_policy_is_a_hint(tmp_path: Path) -> None:
 
 def test_address_of_a_parameter_fits_in_a_register_of_32_bits(tmp_path: Path) -> None:
     body = """.reg .b64 %x; mov.u32 %t, pa; add.u32 %t, %t, 8; ld.param.u64 %x, [%t];
+mul.wide.u32 %w, %a, 4; add.u64 %x, %x, %w; ld.global.b32 %d, [%x];"""
+    assert run(body, tmp_path) == [7] * 32
+
+
+@pytest.mark.parametrize("move", ["mov.u32 %t, pa; cvt.u64.u32 %x, %t;", "mov.u64 %x, pa;"])
+def test_generic_address_of_a_parameter(move: str, tmp_path: Path) -> None:
+    body = f""".reg .b64 %x; {move} cvta.param.u64 %x, %x; ld.u64 %x, [%x+8];
 mul.wide.u32 %w, %a, 4; add.u64 %x, %x, %w; ld.global.b32 %d, [%x];"""
     assert run(body, tmp_path) == [7] * 32
 

@@ -1,7 +1,8 @@
 """Build of the fuzz targets.
 
 One Ninja file has all targets, with and without planted faults; a build makes one of them. Targets
-share their objects, and variants with a fault share those that do not differ.
+share their objects, and variants with a fault share those that do not differ. So does the program
+`limits`, which is the target `records` with another main file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
@@ -28,6 +30,9 @@ FLAGS = (
     "-fcoverage-mapping",
     "-DBUSBAR_NVIDIA_RUNTIME",
 )
+
+
+LIMITS = "limits"
 
 
 def write_faulty(fault: Fault, folder: Path) -> Path:
@@ -54,12 +59,28 @@ def faulty_objects(fault: Fault, folder: Path) -> tuple[dict[Path, str], list[st
     return objects, rules
 
 
-def link_rules(target: Target, output: str, faulty: dict[Path, str]) -> list[str]:
+def link_rules(
+    target: Target, output: str, faulty: dict[Path, str], rule: str = "link"
+) -> list[str]:
     plain = {s: f"objects/{s.parent.name}-{s.stem}.o" for s in target.sources}
     # The first definition of an inline function counts.
     objects = [*faulty.values(), *(o for s, o in plain.items() if s not in faulty)]
     libraries = " ".join(target.libraries)
-    return [f"build {output}: link {' '.join(objects)}", f"  libraries = {libraries}"]
+    return [f"build {output}: {rule} {' '.join(objects)}", f"  libraries = {libraries}"]
+
+
+def limits_rules() -> list[str]:
+    """Return the rules of a program that has a main function, where targets have the fuzzer's."""
+    flags = " ".join(FLAGS).replace("=fuzzer,", "=fuzzer-no-link,")
+    main, *shared = TARGETS["records"].sources
+    source = main.with_name(f"{LIMITS}.cc")
+    target = replace(TARGETS["records"], sources=(source, *shared))
+    return [
+        "rule link_program",
+        f"  command = clang++ {flags} $in -o $out $libraries",
+        *object_rules(source, f"objects/{source.parent.name}-{source.stem}.o"),
+        *link_rules(target, LIMITS, {}, "link_program"),
+    ]
 
 
 def build_rules() -> str:
@@ -79,7 +100,7 @@ def build_rules() -> str:
         for number, fault in enumerate(FAULTS[name].values()):
             faulty, rules = faulty_objects(fault, FOLDER / f"{name}-fault{number}")
             lines += rules + link_rules(target, f"{name}-fault{number}/program", faulty)
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *limits_rules(), ""])
 
 
 def build(name: str, fault: str = "") -> Path:

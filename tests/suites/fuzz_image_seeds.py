@@ -14,6 +14,7 @@ LZ4_FLAG, ZSTD_FLAG = 0x2000, 0x8000
 ENTRY_BYTES, SECTION_BYTES, SYMBOL_BYTES = 64, 64, 24
 GPU_MACHINE, X86_MACHINE = 190, 62
 PROGBITS, SYMTAB, STRTAB, RELA, NOBITS, REL = 1, 2, 3, 4, 8, 9
+ALLOC = 2  # SHF_ALLOC: the section is loaded
 TEXT = b".version 8.0\n.target sm_80\n.address_size 64\n"
 MAX = (1 << 64) - 1
 
@@ -31,9 +32,9 @@ def zstd(data: bytes) -> bytes:
 
 def section(kind: int, at: int, size: int, **fields: int) -> bytes:
     link, info = fields.get("link", 0), fields.get("info", 0)
-    entry = fields.get("entry", 0)
+    entry, flags = fields.get("entry", 0), fields.get("flags", 0)
     return struct.pack(
-        "<IIQQQQIIQQ", fields.get("name", 0), kind, 0, 0, at, size, link, info, 0, entry
+        "<IIQQQQIIQQ", fields.get("name", 0), kind, flags, 0, at, size, link, info, 0, entry
     )
 
 
@@ -89,7 +90,13 @@ def elf(**changes: int) -> bytes:
         section(
             SYMTAB, symbols_at, len(symbols), link=value["text_link"], entry=value["symbol_size"]
         ),
-        section(PROGBITS, value.get("text_at", at), 8 + value["section_end"], name=1),
+        section(
+            PROGBITS,
+            value.get("text_at", at),
+            8 + value["section_end"],
+            name=1,
+            flags=value.get("text_flags", ALLOC),
+        ),
         section(RELA, rela_at, 24, link=value.get("symbols", 2), info=value["target"], entry=24),
         section(REL, rela_at + 24, 16, link=value.get("symbols", 2), info=3, entry=16),
         section(NOBITS, MAX, MAX),
@@ -137,6 +144,7 @@ MALFORMED_ELF: dict[str, dict[str, int]] = {
     "relocation of no section": {"target": 100},
     "relocation without symbols": {"symbols": 100},
     "relocation with symbols of another kind": {"symbols": 1},
+    "debug relocation of no symbol": {"symbols": 1, "text_flags": 0, "relocation_symbol": 3},
     "segment behind the file": {"segment_at": 1 << 20},
     "segment that wraps": {"segment_at": MAX},
     "too many segments": {"segments": 60000},
@@ -149,6 +157,7 @@ INTACT_ELF: dict[str, dict[str, int]] = {
     "number of names elsewhere": {"names": 0xFFFF, "first_link": 1},
     "no sections": {"sections_at": 0, "sections": 0},
     "no relocated symbol": {"relocation_symbol": 0, "symbols": 0},
+    "debug relocation with symbols of another kind": {"symbols": 1, "text_flags": 0},
 }
 
 

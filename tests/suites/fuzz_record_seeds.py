@@ -18,7 +18,8 @@ ROW, CUDA_CALL, BULK_BYTES, DRIVER = range(4)  # kinds of steps
 # The streams that the target creates (remoting/fuzz/world.h), and the event.
 NONE, LEGACY, BLOCKING, INDEPENDENT = range(4)
 FIRST_STREAM = 16
-EVENT = 7
+EVENT, SHARED_EVENT = 7, 8
+DISABLE_TIMING, INTERPROCESS = 2, 4  # flags of events
 SHARED_CHUNK = 1 << 63
 NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL = 0, 0x55555555, 0xFFFFFFFF
 
@@ -81,6 +82,21 @@ class Steps:
 
     def wait_event(self, stream: int, event: int = EVENT) -> Steps:
         return self.row("wait_event", u32(event), stream=stream)
+
+    def share_event(self, event: int) -> Steps:
+        """Create an event that other sessions may open."""
+        self.row("ipc_create_event", u64(1) + u32(event)).finish_posted()
+        return self.row("create_event", u32(event, DISABLE_TIMING | INTERPROCESS))
+
+    def finish_posted(self) -> Steps:
+        """Wait until helper threads have run what was posted."""
+        return self.step(2, DRIVER, b"", stream=NONE, context=0)
+
+    def begin_capture(self, stream: int) -> Steps:
+        return self.row("begin_capture", u64(1, 0) + u32(0, 0), stream=stream)
+
+    def end_capture(self, stream: int) -> Steps:
+        return self.row("end_capture", u64(1) + u32(0, 0), stream=stream)
 
     def launch_graph(self, stream: int, exec_: int) -> Steps:
         return self.row("launch_graph", u64(exec_) + u32(0, 0), stream=stream)
@@ -215,6 +231,94 @@ def events() -> dict[str, Steps]:
     }
 
 
+def shared_events() -> dict[str, Steps]:
+    """Return sessions with events that other sessions may record or wait for."""
+    token = b"BUSBIPE1" + bytes(56)
+    return {
+        "shared event": (
+            Steps()
+            .share_event(SHARED_EVENT)
+            .wait_event(LEGACY, SHARED_EVENT)
+            .record_event(BLOCKING, SHARED_EVENT)
+            .wait_event(INDEPENDENT, SHARED_EVENT)
+            .row("query_event", u64(1) + u32(SHARED_EVENT))
+            .row("ipc_export_event", u64(1) + u32(SHARED_EVENT))
+            .row("ipc_export_event", u64(1) + u32(SHARED_EVENT))
+            .row("ipc_export_event", u64(1) + u32(EVENT))
+            .row("ipc_open_event", u64(1) + u32(9) + token)
+            .row("destroy_event", u32(SHARED_EVENT))
+        ),
+        "parked record of a shared event": (
+            Steps()
+            .share_event(SHARED_EVENT)
+            .copy_in(BLOCKING, transfer=5)
+            .record_event(BLOCKING, SHARED_EVENT)
+            .wait_event(INDEPENDENT, SHARED_EVENT)
+            .arrive(5, 0, 64)
+            .row("destroy_stream", u32(FIRST_STREAM + BLOCKING))
+            .share_event(SHARED_EVENT)
+        ),
+        "shared event in a capture": (
+            Steps()
+            .share_event(SHARED_EVENT)
+            .begin_capture(BLOCKING)
+            .record_event(BLOCKING, SHARED_EVENT)
+            .wait_event(INDEPENDENT, SHARED_EVENT)
+            .end_capture(BLOCKING)
+            .record_event(BLOCKING, SHARED_EVENT)
+        ),
+    }
+
+
+def captures() -> dict[str, Steps]:
+    """Return sessions that capture streams beside unfinished work."""
+    full = Steps().driver(events_pending=True)
+    for _ in range(8):
+        full.copy_in(BLOCKING, transfer=0, inline=64)
+    return {
+        "capture behind unfinished work": (
+            Steps()
+            .append(full)
+            .begin_capture(BLOCKING)
+            .copy_in(BLOCKING, transfer=0, inline=64)
+            .record_event(BLOCKING)
+            .fence(BLOCKING)
+            .wait_event(INDEPENDENT)
+            .wait_event(LEGACY)
+            .fence(LEGACY)
+            .row("capture_info", u64(1), stream=BLOCKING)
+            .row("update_capture", u64(1) + u32(0, 0), stream=BLOCKING)
+            .end_capture(BLOCKING)
+            .driver(events_pending=False)
+            .copy_in(BLOCKING, transfer=0, inline=64)
+            .fence(BLOCKING)
+        ),
+        "capture behind a parked record": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .begin_capture(BLOCKING)
+            .launch_graph(BLOCKING, 1)
+            .end_capture(BLOCKING)
+            .arrive(5, 0, 64)
+        ),
+        "capture into a graph": (
+            Steps()
+            .row("begin_capture", u64(1, 1) + u32(0, 0), stream=BLOCKING)
+            .row("kernel_node", u64(1) + u32(2, 0) + u64(1, 0, 1))
+            .row("destroy_stream", u32(FIRST_STREAM + BLOCKING))
+        ),
+        "captures of a context that ends": (
+            Steps()
+            .begin_capture(LEGACY)
+            .begin_capture(INDEPENDENT)
+            .begin_capture(BLOCKING)
+            .begin_capture(BLOCKING)
+            .row("destroy_context")
+            .fence(BLOCKING)
+        ),
+    }
+
+
 def graphs() -> dict[str, Steps]:
     """Return sessions that launch executable graphs and change them."""
     many = Steps().copy_in(BLOCKING, transfer=5)
@@ -262,8 +366,7 @@ def graphs() -> dict[str, Steps]:
 
 def waits() -> dict[str, Steps]:
     """Return sessions with more work behind a wait than the driver queues."""
-    wait = u64(1) + u32(0, 0) + u64(1, 1, 1) + u32(0, 0)
-    session = Steps().row("batch_mem_op_node", wait).row("batch_mem_op_node", u64(1) + u32(2, 0))
+    session = Steps().share_event(SHARED_EVENT)  # work may wait for another session
     for _ in range(300):
         session.fence(BLOCKING)
     return {
@@ -311,12 +414,20 @@ def raw_records() -> dict[str, bytes]:
 
 
 def record_seeds() -> dict[str, bytes]:
-    """Return every call with small arguments, sessions with parked records, and raw records."""
+    """Return every call with small arguments, sessions with parked records, and raw records.
+
+    The length of a seed decides whether its session has turns (remoting/fuzz/records.cc).
+    """
     ones = u64(*[1] * 12)
     calls = {f"row {name}": Steps().row(name, ones, stream=LEGACY) for name in opcode_rows()}
     calls |= {f"call {n:02x}": Steps().cuda_call(n, ones) for n in range(CUDA_CALLS_END)}
-    sessions = copies() | orders() | events() | graphs() | waits() | malformed()
+    sessions = copies() | orders() | events() | shared_events() | captures()
+    sessions |= graphs() | waits() | malformed()
     seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
+    for name, steps in sessions.items():
+        seed = u32(NO_FAILURE) + steps.bytes
+        seeds[f"{name} without turns"] = seed + bytes(-len(seed) % 4)
+        seeds[f"{name} in a turn"] = seed + bytes((1 - len(seed)) % 4)
     for failures in (NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL):
         for name, steps in sessions.items():
             seeds[f"{name} {failures:08x}"] = u32(failures) + steps.bytes

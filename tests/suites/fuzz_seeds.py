@@ -72,7 +72,7 @@ def ptx_seeds() -> dict[str, bytes]:
 
 # Kinds of frames: wire::Frame in remoting/wire/format.h.
 COMPLETION, REPLY, DATA, HOST_FUNCTION, CREDIT, SESSION_ERROR, GRAPH_FUNCTION = range(1, 8)
-GRAPH_OUTPUT, SHARED_DATA, KERNEL_OUTPUT, PAUSE = range(8, 12)
+GRAPH_OUTPUT, SHARED_DATA, KERNEL_OUTPUT, PAUSE, PARTITION_SIZE = range(8, 13)
 # What the target knows: remoting/fuzz/frames.cc.
 STREAM, REPLY_ID, FLAT_TRANSFER, ROW_TRANSFER, STAGING, UNMAPPED_TRANSFER = 1, 1, 2, 3, 4, 5
 UNKNOWN = 99
@@ -102,11 +102,12 @@ def valid_frames() -> dict[str, bytes]:
         "shared data": frame(SHARED_DATA, "QQQI", FLAT_TRANSFER, 0, 64, 1),
         "kernel output": frame(KERNEL_OUTPUT, "", data=b"text"),
         "pause": frame(PAUSE, "I", 1) + frame(PAUSE, "I", 0),
+        "partition size": frame(PARTITION_SIZE, "IIQ", 0, 1, 1 << 30),
     }
 
 
 def malformed_frames() -> dict[str, bytes]:
-    short = {f"short{kind}": frame(kind, "") for kind in range(12)}
+    short = {f"short{kind}": frame(kind, "") for kind in range(13)}
     return short | {
         "huge": struct.pack("<IHH", 1 << 31, 2, 0),
         "half": struct.pack("<IHH", 64, 2, 0) + bytes(8),
@@ -116,6 +117,7 @@ def malformed_frames() -> dict[str, bytes]:
         "bytes beyond the transfer": frame(DATA, "QQ", FLAT_TRANSFER, 4090, data=bytes(64)),
         "offset beyond the buffer": frame(GRAPH_OUTPUT, "IIQ", STAGING, 0, 1 << 20),
         "bytes beyond the buffer": frame(GRAPH_OUTPUT, "IIQ", STAGING, 0, 1020, data=bytes(64)),
+        "unknown partition": frame(PARTITION_SIZE, "IIQ", UNKNOWN, 0, 0),
         "unknown chunk": frame(SHARED_DATA, "QQQI", FLAT_TRANSFER, 0, 64, UNKNOWN),
         "bytes beyond the chunk": frame(SHARED_DATA, "QQQI", FLAT_TRANSFER, 0, 1 << 30, 1),
     }

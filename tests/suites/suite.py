@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.suites import compatibility, suite_failures
 from tests.suites.suite_definitions import SUITES, Suite
-from tests.suites.suite_environment import NO_NVJITLINK, prepare
+from tests.suites.suite_environment import FOLDER, NO_NVJITLINK, prepare
 from tests.suites.suite_modes import NVIDIA, SOFTWARE, Mode
 from tests.suites.suite_run import Outcome, Runner
 
@@ -48,11 +48,15 @@ def run(
 
         def file_environment(file: str) -> dict[str, str]:
             env = prepared.environment(environment())
+            if suite.cache:  # a software GPU's kernels are PTX, those of NVIDIA's machine code
+                env[suite.cache] = str(FOLDER / "cache" / ("ptx" if software else "machine-code"))
             if software and not any(fnmatch.fnmatch(file, x) for x in suite.machine_code):
                 env["LD_PRELOAD"] = str(NO_NVJITLINK)
             return env
 
-        runner = Runner(prepared.python, prepared.tests, arguments, file_environment)
+        runner = Runner(
+            prepared.python, prepared.tests, arguments, file_environment, suite.test_seconds
+        )
         tests = [s for s in selected if "::" in s]
         return runner.run(files(suite, prepared.tests, selected), workers, tests)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.suites import suite_pycuda
+from tests.suites.suite_run import TEST_SECONDS
 
 
 @dataclass(frozen=True)
@@ -17,18 +18,21 @@ class Suite:
     `lock` names the packages of the suite's environment; without it, it is that of the tests.
     `distribution` is the package whose version the results name. `fixtures` and `adapters` are
     pytest plugins in adapters/; the latter adapt the suite to the software GPU. The files in
-    `machine_code` need nvJitLink, which emits machine code.
+    `machine_code` need nvJitLink, which emits machine code. `cache` is the variable that names the
+    suite's folder of compiled kernels. A test may take `test_seconds`.
     """
 
     title: str
     distribution: str
     files: tuple[str, ...]
     lock: str = ""
+    cache: str = ""
     excluded: tuple[str, ...] = ()
     fixtures: tuple[str, ...] = ()
     adapters: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     machine_code: tuple[str, ...] = ()
+    test_seconds: float = TEST_SECONDS
     find_source: Callable[[], Path] | None = None
     build: Callable[[Path, Path], suite_pycuda.Built] | None = None
 
@@ -83,5 +87,15 @@ SUITES = {
         machine_code=("*",),
         find_source=suite_pycuda.download,
         build=suite_pycuda.build,
+    ),
+    "triton": Suite(
+        title="Triton (language)",
+        distribution="triton",
+        lock="requirements-triton.lock",
+        cache="TRITON_CACHE_DIR",
+        files=("python/test/unit/language/test_*.py",),
+        fixtures=("triton_tensors", "triton_sample"),
+        adapters=("triton_tensors", "triton_sample"),
+        test_seconds=1800,  # the C compiler takes minutes for the largest kernels
     ),
 }

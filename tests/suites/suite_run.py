@@ -143,13 +143,18 @@ def record_end(file: str, record: Path, state: str, reason: str) -> str:
         state = "crashed"  # a test ended the process with a code of pytest's
     if state:
         line = {"test": running or f"{file}::process", "outcome": state, "reason": reason}
-        with record.open("a") as out:
-            out.write(json.dumps(line) + "\n")
+        record.write_text(complete_lines(record) + json.dumps(line) + "\n")
     return state
 
 
+def complete_lines(record: Path) -> str:
+    """Return a record without the part of a line that a test process is still writing."""
+    text = record.read_text()
+    return text[: text.rfind("\n") + 1]
+
+
 def running_test(record: Path) -> str:
-    lines = record.read_text().splitlines()
+    lines = complete_lines(record).splitlines()
     last = json.loads(lines[-1]) if lines else {"outcome": ""}
     return last["test"] if last["outcome"] == "started" else ""
 
@@ -157,7 +162,7 @@ def running_test(record: Path) -> str:
 def read_outcomes(record: Path) -> dict[str, Outcome]:
     """Return the outcome of each test of a record. A failed phase fails its test."""
     found: dict[str, Outcome] = {}
-    for line in record.read_text().splitlines():
+    for line in complete_lines(record).splitlines():
         entry = json.loads(line)
         if entry["test"] not in found or not found[entry["test"]].is_failure:
             found[entry["test"]] = Outcome(entry["outcome"], entry["reason"])

@@ -11,7 +11,7 @@ from deploy.supervisor import wait_for
 from tests.suites import compatibility, suite, suite_failures, suite_modes
 from tests.suites.suite_definitions import SUITES, Suite
 from tests.suites.suite_modes import SOFTWARE
-from tests.suites.suite_run import Outcome, Runner
+from tests.suites.suite_run import Outcome, Runner, read_outcomes, record_end, running_test
 
 TESTS = """
 import ctypes, os, pytest, time
@@ -120,6 +120,14 @@ def test_entry_that_names_no_test_is_unused() -> None:
     assert suite_failures.unused({"file::test": PASSED}, listed) == [
         "listed, but no test has this name: file::gone"
     ]
+
+
+def test_part_of_a_line_is_not_read(tmp_path: Path) -> None:
+    record = tmp_path / "outcomes"
+    record.write_text('{"test": "t", "outcome": "started", "reason": ""}\n{"test": "t", "ou')
+    assert running_test(record) == "t"
+    assert record_end("file", record, "crashed", "SIGKILL") == "crashed"
+    assert read_outcomes(record) == {"t": Outcome("crashed", "SIGKILL")}
 
 
 @pytest.fixture

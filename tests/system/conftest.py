@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from deploy.supervisor import BUILD, ROOT, Stack, wait_for
-from remoting.cli.api import Api, ApplianceUnreachable, Context, save_context
+from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context, save_context
+from tests.migrated import place_migrated_databases
 from tests.ports import port
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
@@ -101,12 +102,19 @@ class Pool:
         self.wait("the restart", lambda: all(p.starts > before[p.name] for p in parts))
 
     def settle(self) -> None:
-        """Kill all programs; block until allocations are released and sessions closed."""
+        """Kill all programs; block until allocations are released and sessions closed.
+
+        Allocations are released at once: by themselves they would end with their lease, later.
+        """
         for process in self.running:
             if process.poll() is None:
                 process.kill()
             process.communicate()
         self.running.clear()
+        for allocation in self.api.items("allocations"):
+            if allocation["state"] not in ("released", "releasing"):
+                with suppress(ApiError):  # it has ended meanwhile
+                    self.api.request("DELETE", f"allocations/{allocation['id']}")
         self.wait(
             "the release of all allocations",
             lambda: (
@@ -127,6 +135,7 @@ def started(
     The appliance also gets the variables of `environment`.
     """
     stack = Stack(folder / "data", base_port=base_port, environment=environment)
+    place_migrated_databases(stack.appliance_data)
     try:
         stack.start_appliance()
         token = stack.manage(
@@ -157,7 +166,7 @@ def started(
         stack.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     folder = tmp_path_factory.mktemp("stack")
     with started(folder, port(0), BUSBAR_HOLD_SECONDS=HOLD_SECONDS) as pool:

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.supervisor import ROOT
 from remoting.cli import api as rest
-from remoting.cli import main as command
+from remoting.cli import login_command as command
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = pytest.mark.system

@@ -14,6 +14,18 @@ from deploy.supervisor import ROOT
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
+UNCONFIRMED = (
+    "user reset-password admin",
+    "user reset-second-factor admin",
+    "user delete ci",
+    "group remove programs --user ci",
+    "group delete programs",
+    "second-factor disable",
+    "second-factor recovery-codes",
+    "ca advance --force",
+    "ticket-key advance --force",
+)
+"""Commands that destroy something and ask first."""
 
 
 def busbar(
@@ -70,7 +82,11 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
     busbar(own, "logout")
     assert not (tmp_path / "context.json").exists()
     busbar(ci, "whoami", expected=5)
-    busbar(admin, "user", "set", "ci", "--inactive")
+    for line in UNCONFIRMED:
+        assert "repeat with --yes" in busbar(admin, *line.split(), expected=2).stderr, line
+    refused = busbar(admin, "user", "set", "ci", "--inactive", expected=2)
+    assert "and 0 allocations of ci?" in refused.stderr
+    busbar(admin, "user", "set", "ci", "--inactive", "--yes")
     pool.settle()
     busbar(admin, "user", "delete", "ci", "--yes")
     busbar(admin, "project", "delete", "physics", "--yes")

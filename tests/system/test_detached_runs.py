@@ -102,7 +102,11 @@ def test_created_allocation_stays_without_a_client(busbar: Commands) -> None:
     assert float(HOLD_SECONDS) < 30 and state_of(pool, created) == "active"
     for _ in range(2):
         assert "are correct" in busbar.printed("allocation", "attach", created, "--", DEMO, "add")
-    busbar.printed("allocation", "release", created)
+    pool.wait(
+        "the end of its programs",
+        lambda: not pool.sessions(state="running", allocation_id=created),
+    )
+    busbar.printed("allocation", "release", created)  # would ask whether to end programs
 
 
 def test_created_allocation_needs_an_end(busbar: Commands) -> None:

@@ -6,6 +6,7 @@ it, makes the change.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import threading
@@ -19,6 +20,7 @@ import pytest
 import websockets.sync.client
 from websockets.exceptions import ConnectionClosed
 
+from appliance.activity.consumers import AUTHORIZATION_CHECK_SECONDS
 from remoting.cli.api import Api, ApiError, Context
 from tests.system.conftest import Pool
 
@@ -117,19 +119,26 @@ def last_watch_event(account: Account, opened: threading.Event) -> str:
 
 
 def open_then(account: Account, change: Callable[[], None], *connections: Any) -> list[Any]:
-    """Return the results of the connections, all of which end soon after the change."""
+    """Return the results of the connections, all of which end soon after the change.
+
+    After a failure the account ends: the executor would wait for its connections for ever.
+    """
     with ThreadPoolExecutor() as threads:
         opened = [threading.Event() for _ in connections]
         running = [
             threads.submit(connection, account, event)
             for connection, event in zip(connections, opened, strict=True)
         ]
-        for event in opened:
-            assert event.wait(10)
-        change()
-        started = time.monotonic()
-        results = [future.result(20) for future in running]
-        assert time.monotonic() - started < AT_ONCE_SECONDS
+        try:
+            for event, future in zip(opened, running, strict=True):
+                assert event.wait(10), future.exception(0) if future.done() else "not open yet"
+            change()
+            started = time.monotonic()
+            results = [future.result(20) for future in running]
+            assert time.monotonic() - started < AT_ONCE_SECONDS
+        except BaseException:
+            account.deactivate()
+            raise
         return results
 
 
@@ -167,6 +176,35 @@ def test_delayed_response_is_refused_after_the_token_has_ended(account: Account)
             delayed.result(20)
 
 
+def allocate_until_refused(account: Account, begun: threading.Event) -> tuple[float, str]:
+    """Return when the last successful request began, and the refusal that followed it."""
+    many, last = {"gpu_count": 16, "allow_pending": True}, 0.0
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        now = time.monotonic()
+        try:
+            account.api.request("POST", "allocations", many)
+        except ApiError as error:
+            return last, error.code
+        last = now
+        begun.set()
+    return last, "still valid"
+
+
+def test_no_request_succeeds_that_begins_after_the_token_is_revoked(account: Account) -> None:
+    token_id = account.api.items("tokens")[0]["id"]
+    with ThreadPoolExecutor() as threads:
+        begun = [threading.Event() for _ in range(4)]
+        running = [threads.submit(allocate_until_refused, account, event) for event in begun]
+        assert all(event.wait(20) for event in begun)
+        account.pool.api.request("DELETE", f"tokens/{token_id}")
+        revoked = time.monotonic()
+        found = [future.result(40) for future in running]
+    account.deactivate()
+    assert {code for _, code in found} == {"unauthenticated"}
+    assert all(last < revoked for last, _ in found)
+
+
 @pytest.mark.parametrize("change", ["deactivate", "remove_roles"])
 def test_allocation_is_released_with_the_account_or_the_role(account: Account, change: str) -> None:
     held = account.api.request("POST", "allocations", {"percent": 5}, wait="30")
@@ -185,3 +223,51 @@ def test_password_change_keeps_the_allocation(account: Account) -> None:
     held = account.api.request("POST", "allocations", {"percent": 5}, wait="30")
     account.change_password()
     assert account.pool.api.request("GET", f"allocations/{held['id']}")["state"] == "active"
+
+
+def watch_gpu(account: Account, gpu_id: str) -> websockets.sync.client.ClientConnection:
+    """Open the feed, watch a GPU and return the socket after the first samples."""
+    url = account.pool.stack.url.replace("https", "wss") + "/api/v1/feed"
+    socket = websockets.sync.client.connect(url, ssl=account.tls, compression=None)
+    socket.send(json.dumps({"type": "hello", "token": account.token}))
+    socket.send(json.dumps({"type": "watch", "gpus": [gpu_id]}))
+    while json.loads(socket.recv(20))["type"] != "samples":
+        pass
+    return socket
+
+
+def test_samples_end_with_the_role_at_a_node(account: Account) -> None:
+    """The role shows no changes of objects, so only its samples need the socket to end."""
+    admin = account.pool.api
+    account.remove_roles()
+    gpu = admin.items("gpus")[0]
+    place = {"user": account.name, "role": "viewer", "node": gpu["node"]}
+    binding = admin.request("POST", "role-bindings", place)
+    with watch_gpu(account, gpu["id"]) as socket:
+        admin.request("DELETE", f"role-bindings/{binding['id']}")
+        with pytest.raises(ConnectionClosed) as closed:
+            for _ in range(100):
+                socket.recv(AT_ONCE_SECONDS)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == ROLES_CHANGED
+
+
+def test_samples_end_when_the_gpu_moves_to_a_hidden_pool(account: Account) -> None:
+    admin = account.pool.api
+    gpu = admin.items("gpus")[0]
+    project = admin.request("POST", "projects", {"name": f"owner-{account.name}"})
+    hidden = {"name": f"hidden-{account.name}", "projects": [project["name"]]}
+    pool = admin.request("POST", "pools", hidden)
+    try:
+        with watch_gpu(account, gpu["id"]) as socket:
+            admin.request("PATCH", f"gpus/{gpu['id']}", {"pool": pool["name"]})
+            until = time.monotonic() + AUTHORIZATION_CHECK_SECONDS + AT_ONCE_SECONDS
+            with contextlib.suppress(TimeoutError):
+                while (left := until - time.monotonic()) > 0:
+                    socket.recv(left)
+            with pytest.raises(TimeoutError):
+                while json.loads(socket.recv(AT_ONCE_SECONDS))["type"] != "samples":
+                    pass
+    finally:
+        admin.request("PATCH", f"gpus/{gpu['id']}", {"pool": gpu["pool"]})
+        admin.request("DELETE", f"pools/{pool['id']}")
+        admin.request("DELETE", f"projects/{project['id']}")

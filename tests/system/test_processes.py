@@ -12,6 +12,9 @@ from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
 
+HELD = {"percent": 5, "hold": "lifetime", "lifetime_seconds": 300}
+"""An allocation without a lease: on a busy machine its node needs longer to reconnect."""
+
 
 def children(pool: Pool, module: str) -> list[int]:
     """Return the ids of the appliance's child processes that run this module."""
@@ -39,7 +42,7 @@ def kill(pool: Pool, module: str) -> None:
 def test_agents_reconnect_after_gateway_is_killed(pool: Pool) -> None:
     working = pool.start_working(10, 6)
     kill(pool, "appliance.fleet.gateway")
-    allocation = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
+    allocation = pool.api.request("POST", "allocations", HELD, wait="60")
     assert allocation["state"] == "active", "the node received no desired state or sent no report"
     pool.api.request("DELETE", f"allocations/{allocation['id']}", None, wait="30")
     status, _, err = pool.finish(working)
@@ -52,7 +55,7 @@ def test_restarted_http_server_has_heartbeats_and_metrics(pool: Pool) -> None:
     pool.wait("the REST API", lambda: bool(pool.api.items("nodes")))
     assert pool.api.items("nodes")[0]["reachable"]
     pool.wait("metrics", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
-    allocation = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
+    allocation = pool.api.request("POST", "allocations", HELD, wait="60")
     assert allocation["state"] == "active"
     pool.api.request("DELETE", f"allocations/{allocation['id']}", None, wait="30")
     status, _, err = pool.finish(working)

@@ -189,6 +189,13 @@ def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Poo
     assert settled.finish(program)[0] == 128 + signal.SIGTERM
 
 
+def test_the_lifetime_ends_the_program(settled: Pool) -> None:
+    line = [BUSBAR, "run", "-p", "5", "--lifetime", "5s", "--", "sleep", "120"]
+    env = os.environ | {"BUSBAR_CONTEXT": str(settled.context)}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 128 + signal.SIGTERM and "lifetime" in done.stderr, done
+
+
 def run_busbar(pool: Pool, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"BUSBAR_CONTEXT": str(pool.context)}
     return subprocess.run(

@@ -6,14 +6,17 @@ import io
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from rich.console import Console
 
 from appliance.fleet.certificates import load_authority
+from remoting.cli import completion
 from remoting.cli.api import Api, ApiError, Context, save_context
 from remoting.cli.output import table_of
 
@@ -88,3 +91,27 @@ def test_credentials_are_not_written_through_a_link(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text())["token"] == "token"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["context.json", "theirs"]
+
+
+@pytest.mark.parametrize("name", [HOSTILE, "a\u2028b", "a\x85b", "a\x7f\x9bb"])
+def test_exported_lines_are_whole_and_control_no_terminal(tmp_path: Path, name: str) -> None:
+    """A stranger chooses the name of a failed login."""
+    rows = [{"sequence": n, "actor": name} for n in (1, 2)]
+    text = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    api = api_that_replies(tmp_path, 200, {})
+    reply = httpx.MockTransport(lambda request: httpx.Response(200, content=text))
+    api._client = httpx.Client(transport=reply, base_url="https://127.0.0.1:1")
+    lines = api.json_lines("audit/export")
+    assert [json.loads(line) for _, line in lines] == rows
+    assert all(line.isascii() and line.isprintable() for _, line in lines)
+
+
+def test_completed_names_are_one_word_for_every_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = ["a;reboot", "a$(reboot)", "a`reboot`", "a\\", "<(reboot)", "a b", "-rf", "a'", "a|b"]
+    good = ["alice", "n1.example.org", "grünes-projekt", "项目"]
+    rows = [{"name": name} for name in (*hostile, *good)]
+    api = SimpleNamespace(items=lambda path: rows)
+    monkeypatch.setattr(completion, "load_context", lambda: None)
+    monkeypatch.setattr(completion, "Api", lambda *context, **options: api)
+    assert completion.complete_names("users")("") == good
+    assert completion.complete_names("users")("al") == ["alice"]

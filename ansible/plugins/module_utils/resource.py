@@ -18,12 +18,17 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import (
 # `identity` are the fields that find an object, `changeable` those that PATCH sets, `fixed` those
 # that cannot change, `at_creation` those that only POST accepts, and `later` those that only PATCH
 # accepts. Of all these, `times` are times, `sets` are lists without an order, and `unlimited` are
-# those whose value 0 means none. `queries` select the objects of the list that exist.
+# those whose value 0 means none. `queries` select the objects of the list that exist. `secrets` are
+# those that the appliance never shows.
 Kind = namedtuple(
     "Kind",
-    "name path identity changeable fixed at_creation later times sets unlimited queries",
-    defaults=((), (), (), (), (), (), (), ("",)),
+    "name path identity changeable fixed at_creation later times sets unlimited queries secrets",
+    defaults=((), (), (), (), (), (), (), ("",), ()),
 )
+
+# `field` is the option, `is_set` the field that says whether there is a secret. A change of the
+# field `address` removes it. The option `resend` sends it also if there is one.
+Secret = namedtuple("Secret", "field is_set address resend")
 
 
 def connect(module):
@@ -65,6 +70,7 @@ def describe(kind, row):
     if not row:
         return {"state": "absent"}
     fields = [*kind.identity, *kind.changeable, *kind.fixed, *kind.later]
+    fields += [secret.is_set for secret in kind.secrets]
     return {"state": "present", **{f: shown(kind, f, row[f]) for f in fields if f in row}}
 
 
@@ -97,13 +103,36 @@ def differences(kind, row, params, fields):
     }
 
 
+def is_sent(secret, row, params, changes):
+    """Return whether the secret of the options goes to an object that exists."""
+    value, is_set = params[secret.field], row[secret.is_set]
+    if value is None:
+        return False
+    if value == "":
+        return is_set
+    return not is_set or secret.address in changes or params[secret.resend]
+
+
+def predict(kind, row, changes):
+    """Return the object after the changes, without its secrets."""
+    after = {**row, **changes}
+    for secret in kind.secrets:
+        if secret.field in changes:
+            after[secret.is_set] = bool(after.pop(secret.field))
+        elif secret.address in changes:
+            after[secret.is_set] = False
+    return after
+
+
 def update(kind, module, appliance, row, fields):
     """Set those of the fields that differ. Returns whether any does, and the object after it."""
     wanted = differences(kind, row, module.params, fields)
+    sent = [s.field for s in kind.secrets if is_sent(s, row, module.params, wanted)]
+    wanted.update({field: module.params[field] for field in sent})
     if not wanted:
         return False, row
     if module.check_mode:
-        return True, {**row, **wanted}
+        return True, predict(kind, row, wanted)
     path = f"{kind.path}/{row['id']}"
     return True, appliance.request("PATCH", path, wanted, version=row["version"])
 
@@ -111,10 +140,11 @@ def update(kind, module, appliance, row, fields):
 def create(kind, module, appliance):
     """Create the object, and return it."""
     fields = [*kind.identity, *kind.changeable, *kind.fixed, *kind.at_creation]
+    fields += [secret.field for secret in kind.secrets]
     body = {f: module.params[f] for f in fields if module.params[f] is not None}
     if module.check_mode:
         later = {f: module.params[f] for f in kind.later if module.params[f] is not None}
-        return {**body, **later}
+        return {**predict(kind, {}, body), **later}
     row = appliance.request("POST", kind.path, body)
     # The answer to a creation can hold a secret, which that to a change does not repeat.
     return {**row, **update(kind, module, appliance, row, kind.later)[1]}
@@ -168,12 +198,13 @@ def apply(kind, module, appliance, rows):
     return change(kind, module, appliance, rows[0])
 
 
-def manage(kind, options, prepare=None, finish=None, **rules):
+def manage(kind, options, prepare=None, settle=None, finish=None, **rules):
     """Run a module for objects of this kind. `rules` are those of AnsibleModule.
 
     `prepare` takes the appliance and the options, and returns options in the form in which the
-    appliance returns them. `finish` takes the module, the appliance, the objects before the change
-    and the object after it, and returns the latter.
+    appliance returns them. `settle` takes the module, the appliance and the object, and returns
+    whether it has changed the object further, and the object after it. `finish` takes the module,
+    the appliance, the objects before the change and the object after it, and returns the latter.
     """
     module = AnsibleModule(
         argument_spec=state_argument_spec(**options), supports_check_mode=True, **rules
@@ -185,6 +216,9 @@ def manage(kind, options, prepare=None, finish=None, **rules):
         rows = find(kind, appliance, module.params)
         before = describe(kind, rows[0] if rows else None)
         changed, row = apply(kind, module, appliance, rows)
+        if settle is not None and module.params["state"] != "absent":
+            settled, row = settle(module, appliance, row)
+            changed = changed or settled
         if finish is not None:
             row = finish(module, appliance, rows, row)
     except ApplianceError as error:

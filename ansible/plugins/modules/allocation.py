@@ -11,8 +11,12 @@ description:
   - Requests and releases allocations, which are shares of GPUs.
   - O(hold) says what keeps the allocation. With V(heartbeat) the module sends one heartbeat
     for an existing allocation, so only a task that repeats within 25 seconds holds it.
-  - An allocation cannot change. If an option differs, the module fails. O(lifetime_seconds)
-    applies to the request, and is not compared.
+  - An active allocation is resized to O(percent) and O(memory_bytes) while its programs run.
+    If another option differs, the module fails. O(lifetime_seconds) applies to the request, and
+    is not compared.
+  - O(state=suspended) moves the GPU memory of its programs to host memory, and O(state=active)
+    moves it back. Its GPUs stay reserved. A call of a program makes it active as well.
+    O(state=present) leaves it as it is.
   - Allocations that are being released, or have ended, count as absent. O(state=absent)
     releases all allocations of this name in the project.
 author:
@@ -21,6 +25,14 @@ extends_documentation_fragment:
   - busbar.pool.appliance
   - busbar.pool.resource
 options:
+  state:
+    description:
+      - V(present) requests the allocation, or changes its size where an option differs.
+      - V(absent) releases it.
+      - V(suspended) and V(active) request it as well, and then suspend or resume it.
+    type: str
+    choices: [present, absent, suspended, active]
+    default: present
   name:
     description: Name of the allocation.
     type: str
@@ -79,9 +91,12 @@ options:
     type: bool
   wait_seconds:
     description:
-      - Wait until the allocation is active or, with O(state=absent), until its nodes have
-        confirmed the release, for at most this time, up to 60 seconds.
-      - The time is not an error. RV(allocation.state) says whether the allocation is active.
+      - Wait until the allocation is active or suspended and has its size or, with
+        O(state=absent), until its nodes have confirmed the release, for at most this time, up to
+        60 seconds.
+      - The time is not an error. RV(allocation.state) says whether the allocation is active,
+        RV(allocation.resize) whether it has its size, and RV(allocation.suspension) why it was
+        not suspended.
     type: int
     default: 0
 """
@@ -97,6 +112,25 @@ EXAMPLES = r"""
     percent: 25
     hold: lifetime
     lifetime_seconds: 28800
+    wait_seconds: 60
+
+- name: Let it grow to a half, as soon as the capacity is free
+  busbar.pool.allocation:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: nightly
+    project: vision
+    percent: 50
+
+- name: Suspend it over the night
+  busbar.pool.allocation:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: nightly
+    project: vision
+    state: suspended
     wait_seconds: 60
 
 - name: Release it
@@ -119,11 +153,10 @@ allocation:
 
 from ansible_collections.busbar.pool.plugins.module_utils.resource import Kind, manage
 
+SIZE = {"percent": {"type": "int"}, "memory_bytes": {"type": "int"}}
 FIXED = {
     "pool": {"type": "str"},
     "gpu_count": {"type": "int"},
-    "percent": {"type": "int"},
-    "memory_bytes": {"type": "int"},
     "same_node": {"type": "bool"},
     "model": {"type": "str"},
     "selector": {"type": "dict"},
@@ -137,13 +170,17 @@ KIND = Kind(
     "allocation",
     "allocations",
     identity=["name", "project"],
+    changeable=list(SIZE),
     fixed=list(FIXED),
     at_creation=["lifetime_seconds", "allow_pending"],
     queries=["state=queued", "state=preparing", "state=active", "state=suspended"],
 )
+STATES = ["present", "absent", "suspended", "active"]
 OPTIONS = {
+    "state": {"type": "str", "choices": STATES, "default": "present"},
     "name": {"type": "str", "required": True},
     "project": {"type": "str", "default": "default"},
+    **SIZE,
     **FIXED,
     "lifetime_seconds": {"type": "int"},
     "allow_pending": {"type": "bool"},
@@ -156,6 +193,22 @@ def prepare(appliance, params):
     if params["selector"] is None:
         return {}
     return {"selector": {k: str(v) for k, v in params["selector"].items()}}
+
+
+def settle(module, appliance, allocation):
+    """Suspend or resume the allocation if that is wanted and not under way."""
+    suspension = allocation.get("suspension") or {}
+    is_suspended = suspension.get("state") in ("suspending", "suspended", "waiting")
+    wanted = module.params["state"]
+    if wanted == "present" or is_suspended == (wanted == "suspended"):
+        return False, allocation
+    if module.check_mode:
+        return True, allocation
+    path, wait = f"allocations/{allocation['id']}", f"?wait={module.params['wait_seconds']}"
+    if wanted == "active":
+        return True, appliance.request("POST", path + "/resume" + wait)
+    appliance.request("GET", path + wait)  # until it is active
+    return True, appliance.request("POST", path + "/suspend" + wait)
 
 
 def finish(module, appliance, before, allocation):
@@ -174,7 +227,7 @@ def finish(module, appliance, before, allocation):
 
 
 def main():
-    manage(KIND, OPTIONS, prepare=prepare, finish=finish)
+    manage(KIND, OPTIONS, prepare=prepare, settle=settle, finish=finish)
 
 
 if __name__ == "__main__":

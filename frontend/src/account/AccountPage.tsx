@@ -5,24 +5,30 @@ import { type FormEvent, useState } from "react";
 import { AccessPane } from "../admin/AccessPane";
 import { TokensPane } from "../admin/people";
 import { change } from "../actions/change";
-import { api, unwrap } from "../api/client";
+import { type Me, api, unwrap } from "../api/client";
 import { t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties } from "../ui/Properties";
 import { TabPanes } from "../ui/TabPanes";
+import { CodeField } from "./CodeField";
+import { PasskeysPanel } from "./PasskeysPanel";
+import { SecondFactorPanel } from "./SecondFactorPanel";
 import { useAccount } from "./account";
 
-function Password({ username }: { username: string }) {
+function Password({ account }: { account: Me }) {
+  const { username } = account;
+  const hasCode = Boolean(account.second_factor_since);
   const cache = useQueryClient();
   const [password, setPassword] = useState("");
   const [fresh, setFresh] = useState("");
+  const [code, setCode] = useState("");
   const save = useMutation({
     mutationFn: () =>
       change(t("account.passwordChanged"), async () =>
         unwrap(
           await api.POST("/api/v1/browser-login", {
-            body: { username, password, new_password: fresh },
+            body: { username, password, new_password: fresh, ...(hasCode ? { code } : {}) },
           }),
         ),
       ),
@@ -30,6 +36,7 @@ function Password({ username }: { username: string }) {
       cache.setQueryData(["me"], me);
       setPassword("");
       setFresh("");
+      setCode("");
     },
   });
   const submit = (e: FormEvent) => {
@@ -59,11 +66,12 @@ function Password({ username }: { username: string }) {
             onChange={(_, v) => setFresh(v)}
           />
         </FormGroup>
+        {hasCode && <CodeField id="password-code" value={code} onChange={setCode} help />}
         <Button
           type="submit"
           variant="primary"
           isLoading={save.isPending}
-          isDisabled={!password || !fresh || save.isPending}
+          isDisabled={!password || !fresh || (hasCode && !code) || save.isPending}
         >
           {t("account.change")}
         </Button>
@@ -91,10 +99,13 @@ export default function AccountPage() {
                     properties={[
                       [t("login.username"), me.username],
                       [t("people.roles"), roles.join("; ")],
+                      [t("factor.source"), t(`source.${me.source || "local"}`)],
                     ]}
                   />
                 </Panel>
-                <Password username={me.username} />
+                {!me.source && <Password account={me} />}
+                <SecondFactorPanel />
+                <PasskeysPanel />
               </>
             ),
           },

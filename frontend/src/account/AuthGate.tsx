@@ -9,6 +9,8 @@ import { router } from "../router";
 import { t, useLanguage } from "../text/text";
 import { LoadingState, StateBlock } from "../ui/states";
 import { Login } from "./Login";
+import { NEW_PASSWORD_PATH, NewPassword } from "./NewPassword";
+import { ProviderReturn, RETURN_PATH } from "./ProviderReturn";
 import { AccountContext } from "./account";
 
 const RETRY_MS = 3_000;
@@ -64,7 +66,9 @@ export function AuthGate() {
     refetchInterval: (q) => (q.state.status === "error" ? RETRY_MS : false),
   });
   const [last, setLast] = useState<Me | null>(null);
-  const user = me.data?.must_change_password ? null : (me.data ?? null);
+  const [returning, setReturning] = useState(location.pathname === RETURN_PATH);
+  const isBarred = me.data?.must_change_password || me.data?.must_set_up_second_factor;
+  const user = isBarred ? null : (me.data ?? null);
 
   useEffect(() => {
     const end = () => cache.getQueryData(["me"]) && cache.setQueryData(["me"], null);
@@ -80,6 +84,8 @@ export function AuthGate() {
     return () => window.removeEventListener("busbar-sign-out", forget);
   }, []);
 
+  if (location.pathname === NEW_PASSWORD_PATH) return <NewPassword />;
+  if (returning) return <ProviderReturn done={() => setReturning(false)} />;
   const shown = user ?? last;
   if (shown) return <Console user={shown} signedOut={!user} key={shown.id} />;
   if (me.isPending) return <LoadingState />;

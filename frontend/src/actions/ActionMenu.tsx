@@ -13,9 +13,10 @@ import {
 import EllipsisVIcon from "@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon";
 import { type MouseEvent, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { t } from "../text/text";
-import type { Target } from "./kinds";
+import type { Actionable } from "./kinds";
 import { useActions } from "./queries";
-import { type Spec, perform, specsOf } from "./registry";
+import { perform, specsOf } from "./registry";
+import type { Spec } from "./spec";
 
 interface Offer {
   spec: Spec;
@@ -23,11 +24,12 @@ interface Offer {
 }
 
 /** Actions that all targets have, in the registry's order; the first refusal is the reason. */
-function useOffers(targets: Target[]): Offer[] | undefined {
+function useOffers(targets: Actionable[]): Offer[] | undefined {
   const answers = useActions(targets);
   if (!answers) return undefined;
   return specsOf(targets[0]?.kind).flatMap((spec) => {
     if (targets.length > 1 && !spec.bulk) return [];
+    if (spec.state && targets.some((x) => x.state !== spec.state)) return [];
     const found = targets.map((x) =>
       answers.get(`${x.kind}/${x.id}`)?.find((a) => a.name === spec.name),
     );
@@ -43,7 +45,7 @@ function Items({
   as: Item,
   done,
 }: {
-  targets: Target[];
+  targets: Actionable[];
   as: ItemComponent;
   done?: () => void;
 }) {
@@ -57,13 +59,13 @@ function Items({
   if (offers.length === 0) return <Item isDisabled>{t("action.none")}</Item>;
   return offers.map(({ spec, reason }) => (
     <Item
-      key={spec.name}
+      key={spec.label}
       isAriaDisabled={Boolean(reason)}
       isDanger={spec.danger}
       description={reason || undefined}
       onClick={() => {
         if (reason) return;
-        perform(spec, targets);
+        void perform(spec, targets);
         done?.();
       }}
     >
@@ -78,7 +80,7 @@ export function ActionMenu({
   text,
   done,
 }: {
-  targets: Target[];
+  targets: Actionable[];
   text?: string;
   done?: () => void;
 }) {
@@ -111,7 +113,7 @@ export function ActionMenu({
 }
 
 interface Place {
-  target: Target;
+  target: Actionable;
   x: number;
   y: number;
 }
@@ -127,7 +129,7 @@ const subscribe = (notify: () => void) => {
 };
 
 /** Open the actions of a target at the pointer. */
-export function openContextMenu(event: MouseEvent, target: Target) {
+export function openContextMenu(event: MouseEvent, target: Actionable) {
   event.preventDefault();
   publish({ target, x: event.clientX, y: event.clientY });
 }

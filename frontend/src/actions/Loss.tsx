@@ -6,12 +6,12 @@ import { useRows } from "../api/queries";
 import { ago } from "../format";
 import { type Key, coded, counted, t } from "../text/text";
 import { allocationName } from "../allocations/names";
-import type { Target } from "./kinds";
+import type { Actionable } from "./kinds";
 
 const SHOWN = 8;
 
 /** Allocations that live on the targets. */
-function useAffected(targets: Target[]): Allocation[] {
+function useAffected(targets: Actionable[]): Allocation[] {
   const byId = allocationsById(useRows("allocation"));
   const byGpu = partitionsByGpu(useRows("partition"));
   const byNode = gpusByNode(useRows("gpu"));
@@ -27,7 +27,7 @@ function useAffected(targets: Target[]): Allocation[] {
 const programText = (s: Session) =>
   t("loss.program", { program: s.program || "?", host: s.client_address, ago: ago(s.opened_at) });
 
-function Losses({ targets }: { targets: Target[] }) {
+function Losses({ targets }: { targets: Actionable[] }) {
   const allocations = useAffected(targets);
   const sessions = sessionsByAllocation(useRows("session"));
   const programs = allocations.flatMap((a) => (sessions.get(a.id) ?? []).map((s) => ({ a, s })));
@@ -52,7 +52,7 @@ function Losses({ targets }: { targets: Target[] }) {
   );
 }
 
-export function LossOf({ action, targets }: { action: string; targets: Target[] }) {
+export function LossOf({ action, targets }: { action: string; targets: Actionable[] }) {
   const kind = targets[0]?.kind ?? "allocations";
   const usesGpus = kind === "allocations" || kind === "nodes";
   return (

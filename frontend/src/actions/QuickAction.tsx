@@ -1,32 +1,46 @@
 import { Button } from "@patternfly/react-core";
+import { useState } from "react";
 import { t } from "../text/text";
 import { DeniedButton } from "../ui/DeniedButton";
-import type { Target } from "./kinds";
-import { useActions } from "./queries";
+import type { Actionable } from "./kinds";
+import { type Answer, useRowActions } from "./queries";
 import { perform, specsOf } from "./registry";
 
-/** An action of the registry as a button; a refusal shows its reason. */
-export function QuickAction({
-  target,
-  name,
-  variant = "secondary",
-}: {
-  target: Target;
+interface QuickActionProps {
+  target: Actionable;
   name: string;
-  variant?: "primary" | "secondary";
-}) {
-  const answers = useActions([target])?.get(`${target.kind}/${target.id}`);
+  variant?: "primary" | "secondary" | "link";
+  /** Name for screen readers, where the label alone does not say which object is meant. */
+  ariaLabel?: string;
+  /** The object's own `actions`, if its detail has been read. */
+  answers?: readonly Answer[];
+}
+
+/** An action of the registry as a button; a refusal shows its reason. */
+export function QuickAction(props: QuickActionProps) {
+  const { target, name, variant = "secondary", ariaLabel, answers: known } = props;
+  const [busy, setBusy] = useState(false);
+  const read = useRowActions(target, !known);
+  const answers = known ?? read;
   const spec = specsOf(target.kind).find((s) => s.name === name);
   const answer = answers?.find((a) => a.name === name);
-  if (!spec) return null;
+  if (!spec || (answers && !answer)) return null;
   const denied = answer && !answer.allowed ? (answer.reason ?? "") : "";
+  const isOff = Boolean(denied) || busy;
+  const act = async () => {
+    setBusy(true);
+    await Promise.resolve(perform(spec, [target])).finally(() => setBusy(false));
+  };
   return (
     <DeniedButton denied={denied}>
       <Button
         variant={variant}
+        isInline={variant === "link"}
         isDanger={Boolean(spec.danger)}
-        isAriaDisabled={Boolean(denied)}
-        onClick={() => denied || perform(spec, [target])}
+        isLoading={busy}
+        isAriaDisabled={isOff}
+        aria-label={ariaLabel}
+        onClick={() => isOff || void act()}
       >
         {t(spec.label)}
       </Button>

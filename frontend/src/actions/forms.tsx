@@ -2,6 +2,7 @@
 import { ClipboardCopy } from "@patternfly/react-core";
 import { cache, refresh } from "../api/cache";
 import type { Schema } from "../api/client";
+import { resizeCurl } from "../allocations/request";
 import { listQuery } from "../api/lists";
 import { rowsQuery } from "../api/queries";
 import { type Key, t } from "../text/text";
@@ -9,12 +10,13 @@ import { FormDialog, type FormDialogProps } from "../ui/FormDialog";
 import { type Field, type FormValues, labelLines, labelsOf } from "../ui/fields";
 import { change } from "./change";
 import { openDialog } from "./dialogs";
-import type { Target } from "./kinds";
+import type { Actionable } from "./kinds";
+import { present } from "./present";
 import * as send from "./requests";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
-const NAME: Field = { name: "name", label: "field.name", type: "text", required: true };
-const NOTES: Field = { name: "notes", label: "field.notes", type: "area" };
+export const NAME: Field = { name: "name", label: "field.name", type: "text", required: true };
+export const NOTES: Field = { name: "notes", label: "field.notes", type: "area" };
 const LABELS: Field = {
   name: "labels",
   label: "field.labels",
@@ -25,7 +27,7 @@ const LABELS: Field = {
 type Options = Pick<FormDialogProps, "fields" | "submit"> & Partial<FormDialogProps>;
 
 /** Open a form about an object; after its submission say what was done. */
-function openForm(x: Target, label: Key, options: Options) {
+export function openForm(x: Actionable, label: Key, options: Options) {
   const action = t(label);
   openDialog((close) => (
     <FormDialog
@@ -40,22 +42,22 @@ function openForm(x: Target, label: Key, options: Options) {
   ));
 }
 
-const openRename = (x: Target, rename: (id: string, name: string) => Promise<unknown>) =>
+export const openRename = (x: Actionable, rename: (id: string, name: string) => Promise<unknown>) =>
   openForm(x, "action.rename", {
     fields: [NAME],
     initial: { name: x.name },
     submit: async (v) => void (await rename(x.id, text(v.name))),
   });
 
-export async function editNode(x: Target) {
-  const node = (await cache.ensureQueryData(rowsQuery("node"))).find((n) => n.id === x.id);
+export async function editNode(x: Actionable) {
+  const node = present(await cache.ensureQueryData(rowsQuery("node")), x);
   openForm(x, "action.edit", {
     fields: [
       { name: "site", label: "field.site", type: "names", from: "sites", blank: "common.none" },
       LABELS,
       NOTES,
     ],
-    initial: { site: node?.site ?? "", labels: labelLines(node?.labels), notes: node?.notes ?? "" },
+    initial: { site: node.site ?? "", labels: labelLines(node.labels), notes: node.notes ?? "" },
     submit: async (v) =>
       void (await send.updateNode(x.id, {
         labels: labelsOf(v.labels),
@@ -65,25 +67,47 @@ export async function editNode(x: Target) {
   });
 }
 
-export async function editGpu(x: Target) {
-  const gpu = (await cache.ensureQueryData(rowsQuery("gpu"))).find((g) => g.id === x.id);
+export async function editGpu(x: Actionable) {
+  const gpu = present(await cache.ensureQueryData(rowsQuery("gpu")), x);
   openForm(x, "action.edit", {
     fields: [{ name: "pool", label: "field.pool", type: "names", from: "pools" }, LABELS, NOTES],
-    initial: { pool: gpu?.pool ?? "", labels: labelLines(gpu?.labels), notes: gpu?.notes ?? "" },
+    initial: { pool: gpu.pool ?? "", labels: labelLines(gpu.labels), notes: gpu.notes ?? "" },
     submit: async (v) =>
       void (await send.updateGpu(x.id, {
         labels: labelsOf(v.labels),
         notes: text(v.notes),
-        ...(text(v.pool) && text(v.pool) !== gpu?.pool ? { pool: text(v.pool) } : {}),
+        ...(text(v.pool) && text(v.pool) !== gpu.pool ? { pool: text(v.pool) } : {}),
       })),
   });
 }
 
-export const admitGpu = (x: Target) =>
+export const admitGpu = (x: Actionable) =>
   openForm(x, "action.admit", {
     fields: [{ name: "pool", label: "field.pool", type: "names", from: "pools" }],
     submit: async (v) => void (await send.admitGpu(x.id, text(v.pool))),
   });
+
+export async function resizeAllocation(x: Actionable) {
+  const rows = await cache.ensureQueryData(rowsQuery("allocation"));
+  const allocation = present(rows, x);
+  openForm(x, "action.resize", {
+    fields: [
+      { name: "percent", label: "field.percent", type: "number", help: "help.percent" },
+      { name: "memory", label: "field.memoryGib", type: "number", help: "help.memoryGib" },
+    ],
+    initial: {
+      percent: String(allocation.percent ?? ""),
+      memory: String((allocation.memory_bytes ?? 0) / 2 ** 30),
+    },
+    verb: t("action.resize"),
+    command: (v) => resizeCurl(x.id, sizeOf(v), location.origin),
+    submit: async (v) => void (await send.resize(x.id, sizeOf(v))),
+  });
+}
+const sizeOf = (v: FormValues) => ({
+  percent: Number(text(v.percent)),
+  memory_bytes: Math.round(Number(text(v.memory)) * 2 ** 30),
+});
 
 const POLICIES = ["pack", "spread", "model_affinity", "exclusive"] as const;
 const ISOLATION = ["any", "process", "namespaces", "full"] as const;
@@ -129,18 +153,18 @@ export function poolSettings(v: FormValues): Schema<"PatchedPoolSettings"> {
     admit_new_gpus: Boolean(v.admit_new_gpus),
   };
 }
-export async function editPool(x: Target) {
-  const pool = (await cache.ensureQueryData(rowsQuery("pool"))).find((p) => p.id === x.id);
+export async function editPool(x: Actionable) {
+  const pool = present(await cache.ensureQueryData(rowsQuery("pool")), x);
   openForm(x, "action.edit", {
     fields: POOL_FIELDS,
-    initial: poolValues(pool ?? {}),
+    initial: poolValues(pool),
     submit: async (v) => void (await send.updatePool(x.id, poolSettings(v))),
   });
 }
 
-export const renameProject = (x: Target) =>
+export const renameProject = (x: Actionable) =>
   openRename(x, (id, name) => send.updateProject(id, { name }));
-export const moveProject = (x: Target) =>
+export const moveProject = (x: Actionable) =>
   openForm(x, "action.move", {
     fields: [
       {
@@ -153,10 +177,10 @@ export const moveProject = (x: Target) =>
     ],
     submit: async (v) => void (await send.updateProject(x.id, { department: text(v.department) })),
   });
-export const renameDepartment = (x: Target) => openRename(x, send.renameDepartment);
-export const renameGroup = (x: Target) => openRename(x, send.renameGroup);
+export const renameDepartment = (x: Actionable) => openRename(x, send.renameDepartment);
+export const renameGroup = (x: Actionable) => openRename(x, send.renameGroup);
 
-export const addMember = (x: Target) =>
+export const addMember = (x: Actionable) =>
   openForm(x, "action.addMember", {
     fields: [
       { name: "user", label: "field.user", type: "names", from: "users" },
@@ -166,14 +190,14 @@ export const addMember = (x: Target) =>
       void (await send.addMember(x.id, v.user ? { user: text(v.user) } : { group: text(v.group) })),
   });
 
-export async function editUser(x: Target) {
-  const user = (await cache.fetchQuery(listQuery("users"))).find((u) => u.id === x.id);
+export async function editUser(x: Actionable) {
+  const user = present(await cache.fetchQuery(listQuery("users")), x);
   openForm(x, "action.edit", {
     fields: [
       { name: "email", label: "field.email", type: "text" },
       { name: "active", label: "field.active", type: "switch" },
     ],
-    initial: { email: user?.email ?? "", active: user?.is_active ?? true },
+    initial: { email: user.email ?? "", active: user.is_active ?? true },
     submit: async (v) =>
       void (await send.updateUser(x.id, { email: text(v.email), is_active: Boolean(v.active) })),
   });
@@ -196,7 +220,7 @@ export function Secret({ label, value }: { label: Key; value: string }) {
   );
 }
 
-export async function resetPassword(x: Target) {
+export async function resetPassword(x: Actionable) {
   const { one_time_password } = await send.newPassword(x.id);
   refresh();
   openDialog((close) => (

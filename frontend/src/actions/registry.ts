@@ -1,30 +1,16 @@
 // The registry of actions: button, kebab, right-click, bulk bar and palette show it in this order.
-import { toast } from "../ui/toasts";
+import { toast, toastFailure } from "../ui/toasts";
 import { ask } from "../ui/confirm";
-import { type Key, t } from "../text/text";
+import { t } from "../text/text";
 import { change, changeEach } from "./change";
-import type { KindName, Target } from "./kinds";
+import type { Actionable } from "./kinds";
+import { LISTED_SPECS } from "./listedSpecs";
 import { LossOf } from "./Loss";
 import * as send from "./requests";
 import * as forms from "./forms";
+import type { Spec } from "./spec";
 
-export interface Spec {
-  kind: KindName;
-  /** Name of the server's action. */
-  name: string;
-  label: Key;
-  danger?: boolean;
-  /** Also offered for several objects. */
-  bulk?: boolean;
-  /** Opens a dialog. */
-  open?: (target: Target) => void;
-  /** Changes one object. */
-  run?: (target: Target) => Promise<unknown>;
-  /** Gentler way that the confirmation offers for nodes. */
-  gentler?: { label: Key; run: (target: Target) => Promise<unknown> };
-}
-
-const drain = (x: Target) => send.drainNode(x.id, 600);
+const drain = (x: Actionable) => send.drainNode(x.id, 600);
 
 export const SPECS: readonly Spec[] = [
   {
@@ -101,6 +87,23 @@ export const SPECS: readonly Spec[] = [
   },
   {
     kind: "allocations",
+    name: "suspend",
+    label: "action.suspend",
+    bulk: true,
+    confirm: "confirm.suspend",
+    run: (x) => send.suspend(x.id),
+  },
+  {
+    kind: "allocations",
+    name: "resume",
+    label: "action.resume",
+    bulk: true,
+    confirm: "confirm.resume",
+    run: (x) => send.resume(x.id),
+  },
+  { kind: "allocations", name: "resize", label: "action.resize", open: forms.resizeAllocation },
+  {
+    kind: "allocations",
     name: "force_release",
     label: "action.forceRelease",
     danger: true,
@@ -113,6 +116,13 @@ export const SPECS: readonly Spec[] = [
     label: "action.resetPassword",
     danger: true,
     run: forms.resetPassword,
+  },
+  {
+    kind: "users",
+    name: "reset_second_factor",
+    label: "action.resetSecondFactor",
+    danger: true,
+    run: (x) => send.resetSecondFactor(x.id),
   },
   {
     kind: "users",
@@ -139,22 +149,34 @@ export const SPECS: readonly Spec[] = [
     danger: true,
     run: (x) => send.deleteGroup(x.id),
   },
+  ...LISTED_SPECS,
 ];
 
-export const specsOf = (kind: KindName | undefined) => SPECS.filter((s) => s.kind === kind);
+export const specsOf = (kind: Actionable["kind"] | undefined) =>
+  SPECS.filter((s) => s.kind === kind);
 
-const done = (spec: Spec, x: Target) => t("result.done", { action: t(spec.label), name: x.name });
-const failed = (spec: Spec, x: Target) =>
+const done = (spec: Spec, x: Actionable) =>
+  t("result.done", { action: t(spec.label), name: x.name });
+const failed = (spec: Spec, x: Actionable) =>
   t("result.failed", { action: t(spec.label), name: x.name });
 
+/** Open the dialog of an action. A failure to read the object is shown in its place. */
+async function showDialog(spec: Spec, show: NonNullable<Spec["open"]>, x: Actionable) {
+  try {
+    await show(x);
+  } catch (problem) {
+    toastFailure(failed(spec, x), problem);
+  }
+}
+
 /** Take an action: at once, in its dialog, or after a confirmation if it destroys. */
-export function perform(spec: Spec, targets: Target[]) {
+export async function perform(spec: Spec, targets: Actionable[]): Promise<void> {
   const [first] = targets;
   if (!first) return;
-  if (spec.open) return spec.open(first);
+  if (spec.open) return showDialog(spec, spec.open, first);
   const run = spec.run as NonNullable<Spec["run"]>;
-  if (!spec.danger)
-    return void changeEach(
+  if (!spec.danger && !spec.confirm)
+    return changeEach(
       targets,
       (x) => done(spec, x),
       (x) => failed(spec, x),
@@ -164,7 +186,8 @@ export function perform(spec: Spec, targets: Target[]) {
   const { gentler } = spec;
   ask({
     title: t("confirm.title", { action: t(spec.label), name: names }),
-    body: LossOf({ action: spec.name, targets }),
+    body: spec.confirm ? t(spec.confirm) : LossOf({ action: spec.name, targets }),
+    ...(spec.confirm ? { isHarmless: true } : {}),
     verb: t(spec.label),
     run: async () => {
       if (targets.length === 1) await change(done(spec, first), () => run(first));

@@ -66,6 +66,22 @@ export const deleteDepartment = async (department_id: string) =>
 const allocationAt = (allocation_id: string) => ({ params: { path: { allocation_id } } });
 export const release = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/allocations/{allocation_id}", allocationAt(id)));
+export const resize = async (id: string, body: Schema<"PatchedResizeRequest">) =>
+  unwrap(await api.PATCH("/api/v1/allocations/{allocation_id}", { ...allocationAt(id), body }));
+export const suspend = async (id: string) =>
+  unwrap(
+    await api.POST("/api/v1/allocations/{allocation_id}/suspend", {
+      ...allocationAt(id),
+      headers: headers(),
+    }),
+  );
+export const resume = async (id: string) =>
+  unwrap(
+    await api.POST("/api/v1/allocations/{allocation_id}/resume", {
+      ...allocationAt(id),
+      headers: headers(),
+    }),
+  );
 export const forceRelease = async (id: string) =>
   unwrap(await api.POST("/api/v1/allocations/{allocation_id}/force-release", allocationAt(id)));
 
@@ -77,6 +93,8 @@ export const deleteUser = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/users/{user_id}", userAt(id)));
 export const newPassword = async (id: string) =>
   unwrap(await api.POST("/api/v1/users/{user_id}/reset-password", userAt(id)));
+export const resetSecondFactor = async (id: string) =>
+  unwrap(await api.DELETE("/api/v1/users/{user_id}/second-factor", userAt(id)));
 
 const groupAt = (group_id: string) => ({ params: { path: { group_id } } });
 export const renameGroup = async (id: string, name: string) =>

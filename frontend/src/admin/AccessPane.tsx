@@ -63,6 +63,7 @@ export function AccessPane({ target }: { target?: Pick<Target, "kind" | "id"> })
       <QueryState query={access}>
         {(data) => (
           <DataTable
+            table="privileges"
             label={t("access.privileges")}
             rows={data.privileges.map((p) => ({ ...p, id: p.name }))}
             columns={COLUMNS}

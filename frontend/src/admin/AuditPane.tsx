@@ -169,6 +169,7 @@ export function AuditPane() {
       </Toolbar>
       {audit.data ? (
         <DataTable
+          table="audit"
           label={t("access.audit")}
           rows={audit.data.pages.flatMap((p) => p.items)}
           columns={COLUMNS}

@@ -1,5 +1,6 @@
 // Role bindings that concern one object, with their removal.
 import { useQuery } from "@tanstack/react-query";
+import type { Actionable } from "../actions/kinds";
 import { type Schema, api, readAllPages, unwrap } from "../api/client";
 import { t } from "../text/text";
 import { DataTable } from "../ui/DataTable";
@@ -8,6 +9,12 @@ import { QueryState } from "../ui/states";
 
 type Binding = Schema<"RoleBinding">;
 export type BindingFilter = Partial<Record<"user" | "group" | "project" | "department", string>>;
+
+export const bindingActionable = (b: Binding): Actionable => ({
+  kind: "role-bindings",
+  id: b.id,
+  name: `${b.role}, ${b.user ?? b.group ?? ""}`,
+});
 
 export function BindingTable({ filter }: { filter: BindingFilter }) {
   const bindings = useQuery({
@@ -24,9 +31,12 @@ export function BindingTable({ filter }: { filter: BindingFilter }) {
       <QueryState query={bindings}>
         {(rows) => (
           <DataTable
+            table="objectBindings"
             label={t("people.bindings")}
             rows={rows}
             hasFilter={false}
+            actionable={bindingActionable}
+            hasBulk
             columns={[
               { id: "role", label: "people.role", value: (b) => b.role },
               { id: "who", label: "people.who", value: (b) => b.user ?? b.group ?? "" },

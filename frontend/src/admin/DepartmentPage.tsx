@@ -16,6 +16,7 @@ function Projects({ department }: { department: string }) {
       <QueryState query={projects}>
         {(rows) => (
           <DataTable
+            table="departmentProjects"
             label={t("tree.projects")}
             rows={rows.filter((p) => p.department === department)}
             columns={[{ id: "name", label: "field.name", value: (p) => p.name }]}

@@ -44,6 +44,7 @@ function Members({ group }: { group: Target }) {
       <QueryState query={members}>
         {(rows) => (
           <DataTable
+            table="members"
             label={t("people.members")}
             rows={rows}
             columns={[

@@ -1,4 +1,4 @@
-// A list that the live feed does not carry, with its form for new rows and its deletion.
+// A list that the live feed does not carry, with its form for new rows and the actions of its rows.
 import { Button } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -6,7 +6,7 @@ import { useAccount } from "../account/account";
 import { change } from "../actions/change";
 import { openDialog } from "../actions/dialogs";
 import { deniedText } from "../actions/globals";
-import type { Target } from "../actions/kinds";
+import type { Actionable, Target } from "../actions/kinds";
 import { type ListName, type RowOf, listQuery } from "../api/lists";
 import { type Key, t } from "../text/text";
 import { ask } from "../ui/confirm";
@@ -33,15 +33,16 @@ interface ListPaneProps<N extends ListName> {
   title: Key;
   columns: readonly Column<RowOf<N>>[];
   target?: (row: RowOf<N>) => Target;
+  /** The object of a row that has no page. */
+  actionable?: (row: RowOf<N>) => Actionable | undefined;
   hasBulk?: boolean;
   create?: NewRow;
+  /** Deletion of rows of a kind without actions. */
   remove?: {
     privilege: string;
     name: (row: RowOf<N>) => string;
-    isFixed?: (row: RowOf<N>) => boolean;
     send: (row: RowOf<N>) => Promise<unknown>;
   };
-  edit?: (row: RowOf<N>) => ReactNode;
   empty?: Key;
 }
 
@@ -77,7 +78,7 @@ function CreateButton({ form }: { form: NewRow }) {
 }
 
 export function ListPane<N extends ListName>(props: ListPaneProps<N>) {
-  const { list, title, columns, target, create, remove, edit, empty, hasBulk } = props;
+  const { list, title, columns, target, actionable, create, remove, empty, hasBulk } = props;
   const { me } = useAccount();
   const query = useQuery(listQuery(list));
   const mayRemove = remove && me.privileges.includes(remove.privilege);
@@ -92,27 +93,24 @@ export function ListPane<N extends ListName>(props: ListPaneProps<N>) {
         change(t("result.done", { action: t("action.delete"), name }), () => remove.send(row)),
     });
   };
-  const rowEnd = (row: RowOf<N>) => (
-    <span className="bb-rowend">
-      {edit?.(row)}
-      {mayRemove && !remove.isFixed?.(row) && (
-        <Button
-          variant="link"
-          isInline
-          isDanger
-          aria-label={t("form.title", { action: t("action.delete"), name: remove.name(row) })}
-          onClick={() => askRemoval(row)}
-        >
-          {t("action.delete")}
-        </Button>
-      )}
-    </span>
-  );
+  const rowEnd = (row: RowOf<N>) =>
+    mayRemove && (
+      <Button
+        variant="link"
+        isInline
+        isDanger
+        aria-label={t("form.title", { action: t("action.delete"), name: remove.name(row) })}
+        onClick={() => askRemoval(row)}
+      >
+        {t("action.delete")}
+      </Button>
+    );
   return (
     <Panel title={t(title)}>
       <QueryState query={query}>
         {(rows) => (
           <DataTable
+            table={list}
             label={t(title)}
             // A built-in row has no id of its own.
             rows={
@@ -122,7 +120,8 @@ export function ListPane<N extends ListName>(props: ListPaneProps<N>) {
             }
             columns={columns as readonly Column<RowOf<N> & { id: string }>[]}
             {...(target ? { target } : {})}
-            {...(remove || edit ? { rowEnd } : {})}
+            {...(actionable ? { actionable } : {})}
+            {...(remove ? { rowEnd } : {})}
             hasBulk={Boolean(hasBulk)}
             toolbar={create && <CreateButton form={create} />}
             empty={<StateBlock level="h3" title={t(empty ?? "state.none")} />}

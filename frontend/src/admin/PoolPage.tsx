@@ -27,6 +27,7 @@ const properties = (p: Pool): Property[] => [
   [t("field.isolation"), p.required_isolation],
   [t("pool.network"), p.network],
   [t("field.admitNew"), t(p.admit_new_gpus ? "common.yes" : "common.no")],
+  [t("simulated.label"), t(p.simulated ? "common.yes" : "common.no")],
 ];
 
 function Moves({ plan }: { plan: Schema<"Defragmentation"> }) {

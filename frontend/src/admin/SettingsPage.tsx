@@ -46,39 +46,12 @@ function About() {
   );
 }
 
-function editSite(site: Schema<"Site">) {
-  const action = t("action.edit");
-  openDialog((close) => (
-    <FormDialog
-      title={t("form.title", { action, name: site.name })}
-      fields={[
-        { name: "name", label: "field.name", type: "text", required: true },
-        { name: "notes", label: "field.notes", type: "area" },
-      ]}
-      initial={{ name: site.name, notes: site.notes ?? "" }}
-      verb={t("common.save")}
-      close={close}
-      submit={(v) =>
-        change(
-          t("result.done", { action, name: site.name }),
-          async () =>
-            void unwrap(
-              await api.PATCH("/api/v1/sites/{site_id}", {
-                params: { path: { site_id: site.id } },
-                body: { name: text(v.name), notes: text(v.notes) },
-              }),
-            ),
-        )
-      }
-    />
-  ));
-}
-
 function Sites() {
   return (
     <ListPane
       list="sites"
       title="settings.sites"
+      actionable={(s) => ({ kind: "sites", id: s.id, name: s.name })}
       columns={[
         { id: "name", label: "field.name", value: (s) => s.name },
         { id: "notes", label: "field.notes", value: (s) => s.notes ?? "" },
@@ -96,24 +69,6 @@ function Sites() {
             await api.POST("/api/v1/sites", {
               body: { name: text(v.name), notes: text(v.notes) },
             }),
-          ),
-      }}
-      edit={(site) => (
-        <Button
-          variant="link"
-          isInline
-          aria-label={t("form.title", { action: t("action.edit"), name: site.name })}
-          onClick={() => editSite(site)}
-        >
-          {t("action.edit")}
-        </Button>
-      )}
-      remove={{
-        privilege: "inventory.manage",
-        name: (s) => s.name,
-        send: async (s) =>
-          unwrap(
-            await api.DELETE("/api/v1/sites/{site_id}", { params: { path: { site_id: s.id } } }),
           ),
       }}
     />

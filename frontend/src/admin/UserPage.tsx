@@ -44,6 +44,11 @@ export default function UserPage() {
                         t("people.mustChange"),
                         t(u.must_change_password ? "common.yes" : "common.no"),
                       ],
+                      [t("factor.source"), t(`source.${u.source || "local"}`)],
+                      [
+                        t("factor.title"),
+                        u.second_factor_since ? dateTime(u.second_factor_since) : t("factor.none"),
+                      ],
                       [t("node.since"), dateTime(u.created_at)],
                     ]}
                   />

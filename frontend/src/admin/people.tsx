@@ -1,15 +1,15 @@
 // Panes of users, groups, roles, role bindings and tokens.
-import { Button, Label } from "@patternfly/react-core";
-import { change } from "../actions/change";
-import { openDialog } from "../actions/dialogs";
+import { Label } from "@patternfly/react-core";
 import { Secret } from "../actions/forms";
+import { ROLE_FIELDS } from "../actions/listedForms";
+import { PRIVILEGES } from "../actions/privileges";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
 import type { RowOf } from "../api/lists";
 import { ago, dateTime } from "../format";
 import { t } from "../text/text";
 import type { Column } from "../ui/DataTable";
 import type { FormValues, Field } from "../ui/fields";
-import { FormDialog } from "../ui/FormDialog";
+import { bindingActionable } from "./BindingTable";
 import { ListPane } from "./ListPane";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
@@ -20,27 +20,6 @@ const words = (value: unknown) =>
 const given = (values: FormValues) =>
   Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ""));
 const MANAGE = "accounts.manage";
-
-export const PRIVILEGES = [
-  "account.self",
-  "accounts.manage",
-  "activity.view",
-  "allocations.create",
-  "allocations.force",
-  "allocations.manage",
-  "allocations.use",
-  "allocations.view",
-  "audit.read",
-  "fleet.enrol",
-  "fleet.forget_host_key",
-  "fleet.rotate_keys",
-  "fleet.use_ssh_agent",
-  "inventory.manage",
-  "inventory.view",
-  "members.manage",
-  "pools.manage",
-  "pools.view",
-] as const;
 
 const USER_COLUMNS: Column<RowOf<"users">>[] = [
   { id: "name", label: "people.username", value: (u) => u.username },
@@ -130,41 +109,14 @@ export function GroupsPane() {
   );
 }
 
-const ROLE_FIELDS: Field[] = [
-  { name: "privileges", label: "access.privileges", type: "checks", options: PRIVILEGES },
-];
-type Privileges = Schema<"RoleRequest">["privileges"];
-
-function editRole(role: RowOf<"roles">) {
-  const action = t("action.edit");
-  openDialog((close) => (
-    <FormDialog
-      title={t("form.title", { action, name: role.name })}
-      fields={ROLE_FIELDS}
-      initial={{ privileges: role.privileges }}
-      verb={t("common.save")}
-      close={close}
-      submit={(v) =>
-        change(
-          t("result.done", { action, name: role.name }),
-          async () =>
-            void unwrap(
-              await api.PATCH("/api/v1/roles/{role_id}", {
-                params: { path: { role_id: role.id ?? "" } },
-                body: { privileges: v.privileges as Privileges },
-              }),
-            ),
-        )
-      }
-    />
-  ));
-}
-
 export function RolesPane() {
   return (
     <ListPane
       list="roles"
       title="people.roles"
+      actionable={(r) =>
+        r.id && !r.built_in ? { kind: "roles", id: r.id, name: r.name } : undefined
+      }
       columns={[
         { id: "name", label: "field.name", value: (r) => r.name },
         {
@@ -186,30 +138,10 @@ export function RolesPane() {
         send: async (v) =>
           void unwrap(
             await api.POST("/api/v1/roles", {
-              body: { name: text(v.name), privileges: (v.privileges ?? []) as Privileges },
-            }),
-          ),
-      }}
-      edit={(role) =>
-        !role.built_in && (
-          <Button
-            variant="link"
-            isInline
-            aria-label={t("form.title", { action: t("action.edit"), name: role.name })}
-            onClick={() => editRole(role)}
-          >
-            {t("action.edit")}
-          </Button>
-        )
-      }
-      remove={{
-        privilege: MANAGE,
-        name: (r) => r.name,
-        isFixed: (r) => r.built_in,
-        send: async (r) =>
-          unwrap(
-            await api.DELETE("/api/v1/roles/{role_id}", {
-              params: { path: { role_id: r.id ?? "" } },
+              body: {
+                name: text(v.name),
+                privileges: (v.privileges ?? []) as Schema<"RoleRequest">["privileges"],
+              },
             }),
           ),
       }}
@@ -236,6 +168,8 @@ export function BindingsPane() {
     <ListPane
       list="bindings"
       title="people.bindings"
+      actionable={bindingActionable}
+      hasBulk
       columns={[
         { id: "role", label: "people.role", value: (b) => b.role },
         {
@@ -275,16 +209,6 @@ export function BindingsPane() {
             }),
           ),
       }}
-      remove={{
-        privilege: "members.manage",
-        name: (b) => `${b.role}, ${b.user ?? b.group ?? ""}`,
-        send: async (b) =>
-          unwrap(
-            await api.DELETE("/api/v1/role-bindings/{binding_id}", {
-              params: { path: { binding_id: b.id } },
-            }),
-          ),
-      }}
     />
   );
 }
@@ -295,6 +219,8 @@ export function TokensPane() {
     <ListPane
       list="tokens"
       title="people.tokens"
+      actionable={(k) => ({ kind: "tokens", id: k.id, name: k.name })}
+      hasBulk
       columns={[
         { id: "name", label: "field.name", value: (k) => k.name },
         { id: "user", label: "field.user", value: (k) => k.user },
@@ -352,14 +278,6 @@ export function TokensPane() {
           );
           return <Secret label="secret.once" value={token.token} />;
         },
-      }}
-      remove={{
-        privilege: "account.self",
-        name: (k) => k.name,
-        send: async (k) =>
-          unwrap(
-            await api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: k.id } } }),
-          ),
       }}
     />
   );

@@ -1,15 +1,11 @@
 // Panes of pools, projects, departments, quotas and reservations.
-import { Button } from "@patternfly/react-core";
-import { change } from "../actions/change";
-import { openDialog } from "../actions/dialogs";
 import { POOL_FIELDS, poolSettings } from "../actions/forms";
+import { QUOTA_FIELDS, quotaSettings } from "../actions/listedForms";
 import { createPool } from "../actions/requests";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
-import type { RowOf } from "../api/lists";
 import { dateTime, gpuCount } from "../format";
 import { t } from "../text/text";
-import type { Field, FormValues } from "../ui/fields";
-import { FormDialog } from "../ui/FormDialog";
+import type { Field } from "../ui/fields";
 import { ListPane } from "./ListPane";
 
 const POOLS = "pools.manage";
@@ -127,55 +123,13 @@ export function DepartmentsPane() {
   );
 }
 
-const QUOTA_FIELDS: Field[] = [
-  { name: "quota_gpus", label: "quota.guaranteed", type: "number", help: "quota.guaranteedHelp" },
-  { name: "limit_gpus", label: "quota.limit", type: "number", help: "quota.limitHelp" },
-  { name: "borrows", label: "quota.borrows", type: "switch" },
-  { name: "weight", label: "quota.weight", type: "number" },
-];
-const numberOrNull = (value: unknown) => (text(value) ? Number(text(value)) : null);
-const quotaSettings = (v: FormValues): Schema<"PatchedQuotaSettings"> => ({
-  quota_gpus: numberOrNull(v.quota_gpus),
-  limit_gpus: numberOrNull(v.limit_gpus),
-  borrows: Boolean(v.borrows),
-  ...(text(v.weight) ? { weight: Number(text(v.weight)) } : {}),
-});
-
-function editQuota(q: RowOf<"quotas">) {
-  const [action, name] = [t("action.edit"), q.subject ?? ""];
-  openDialog((close) => (
-    <FormDialog
-      title={t("form.title", { action, name })}
-      fields={QUOTA_FIELDS}
-      initial={{
-        quota_gpus: String(q.quota_gpus ?? ""),
-        limit_gpus: String(q.limit_gpus ?? ""),
-        borrows: q.borrows ?? true,
-        weight: String(q.weight ?? ""),
-      }}
-      verb={t("common.save")}
-      close={close}
-      submit={(v) =>
-        change(
-          t("result.done", { action, name }),
-          async () =>
-            void unwrap(
-              await api.PATCH("/api/v1/quotas/{quota_id}", {
-                params: { path: { quota_id: q.id } },
-                body: quotaSettings(v),
-              }),
-            ),
-        )
-      }
-    />
-  ));
-}
-
 export function QuotasPane() {
   return (
     <ListPane
       list="quotas"
       title="project.quotas"
+      actionable={(q) => ({ kind: "quotas", id: q.id, name: q.subject ?? "" })}
+      hasBulk
       columns={[
         {
           id: "subject",
@@ -217,24 +171,6 @@ export function QuotasPane() {
             }),
           ),
       }}
-      edit={(q) => (
-        <Button
-          variant="link"
-          isInline
-          aria-label={t("form.title", { action: t("action.edit"), name: q.subject ?? "" })}
-          onClick={() => editQuota(q)}
-        >
-          {t("action.edit")}
-        </Button>
-      )}
-      remove={{
-        privilege: POOLS,
-        name: (q) => q.subject ?? "",
-        send: async (q) =>
-          unwrap(
-            await api.DELETE("/api/v1/quotas/{quota_id}", { params: { path: { quota_id: q.id } } }),
-          ),
-      }}
     />
   );
 }
@@ -244,6 +180,8 @@ export function ReservationsPane() {
     <ListPane
       list="reservations"
       title="project.reservations"
+      actionable={(r) => ({ kind: "reservations", id: r.id, name: r.name })}
+      hasBulk
       columns={[
         { id: "name", label: "field.name", value: (r) => r.name },
         { id: "pool", label: "field.pool", value: (r) => r.pool },
@@ -293,16 +231,6 @@ export function ReservationsPane() {
                 ends_at: new Date(text(v.ends_at)).toISOString(),
               },
               headers: idempotencyKey(),
-            }),
-          ),
-      }}
-      remove={{
-        privilege: POOLS,
-        name: (r) => r.name,
-        send: async (r) =>
-          unwrap(
-            await api.DELETE("/api/v1/reservations/{reservation_id}", {
-              params: { path: { reservation_id: r.id } },
             }),
           ),
       }}

@@ -19,8 +19,10 @@ import { Properties, type Property, labelText } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
 import { AllocationState } from "./AllocationTable";
+import { computeText } from "./computeShare";
 import { allocationName, hasEnded, requestText } from "./names";
 import { SessionTable } from "./SessionTable";
+import { Suspended } from "./Suspended";
 
 const GIB = 2 ** 30;
 const METRICS: readonly Metric[] = [
@@ -85,6 +87,7 @@ const properties = (a: Allocation): Property[] => [
   [t("allocation.owner"), a.owner],
   [t("allocation.project"), a.project],
   [t("allocation.requested"), requestText(a)],
+  [t("compute.title"), computeText(a)],
   [t("allocation.hold"), coded("hold", a.hold ?? "heartbeat", a.hold ?? "")],
   [t("allocation.endsAt"), ends(a)],
   [t("allocation.priority"), String(a.priority ?? 50)],
@@ -119,7 +122,18 @@ function Summary({ allocation: a }: { allocation: Allocation }) {
   const sessions = sessionsByAllocation(useRows("session")).get(a.id) ?? [];
   return (
     <>
-      {a.state === "queued" && <Waiting allocation={a} />}
+      {(a.state === "queued" || a.resize?.state === "queued") && <Waiting allocation={a} />}
+      {a.resize && a.resize.state !== "queued" && (
+        <Alert
+          variant="info"
+          isInline
+          component="p"
+          title={coded("resize", a.resize.state, a.resize.state)}
+        >
+          {a.resize.reason}
+        </Alert>
+      )}
+      {a.suspension && <Suspended suspension={a.suspension} />}
       {a.partitions.length > 0 && <Where allocation={a} />}
       <Panel title={t("work.properties")}>
         <Properties properties={properties(a)} />
@@ -182,6 +196,8 @@ function Workspace() {
         actions={
           <>
             {!hasEnded(allocation) && <QuickAction target={target} name="release" />}
+            {allocation.state === "active" && <QuickAction target={target} name="resize" />}
+            {allocation.state === "suspended" && <QuickAction target={target} name="resume" />}
             <ActionMenu targets={[target]} />
           </>
         }

@@ -60,6 +60,7 @@ export function AllocationTable({
       <CardTitle component="h2">{title}</CardTitle>
       <CardBody>
         <DataTable
+          table="allocations"
           label={title}
           rows={allocations}
           columns={COLUMNS}

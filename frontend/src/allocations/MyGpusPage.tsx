@@ -85,7 +85,7 @@ function Held({ allocation: a }: { allocation: Allocation }) {
           )
         );
       })}
-      {a.state === "active" && <Commands id={a.id} />}
+      {(a.state === "active" || a.state === "suspended") && <Commands id={a.id} />}
     </Panel>
   );
 }

@@ -13,6 +13,7 @@ import { Panel } from "../ui/Panel";
 import { Properties, type Property } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
+import { computeText } from "./computeShare";
 import { isolationText, layersOf } from "./isolation";
 import { RefusedCalls } from "./SessionTable";
 
@@ -58,6 +59,8 @@ const properties = (s: Session): Property[] => [
   [t("session.from"), s.client_address],
   [t("session.process"), String(s.pid)],
   [t("session.clientProcess"), String(s.client_pid)],
+  [t("compute.title"), computeText(s)],
+  [t("session.longestDrain"), `${number(s.longest_drain_ms ?? 0)} ms`],
   [t("session.memory"), size(s.memory_bytes ?? 0)],
   [t("session.kernels"), number(s.launches ?? 0)],
   [t("session.received"), size(s.bytes_in ?? 0)],

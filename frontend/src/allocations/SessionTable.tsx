@@ -91,6 +91,7 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
   return (
     <Panel title={t("session.title")}>
       <DataTable
+        table="sessions"
         label={t("session.title")}
         rows={rows}
         columns={COLUMNS}

@@ -75,5 +75,13 @@ export function commandLine(w: Wanted): string {
   return words.map(quoted).join(" ");
 }
 
+/** Return the API call of a resize. */
+export const resizeCurl = (
+  id: string,
+  size: { percent?: number; memory_bytes?: number },
+  origin: string,
+): string =>
+  `curl --cacert ca.pem -X PATCH -H "Authorization: Bearer $BUSBAR_TOKEN" --json ${quoted(JSON.stringify(size))} ${origin}/api/v1/allocations/${id}`;
+
 export const curlLine = (w: Wanted, origin: string): string =>
   `curl --cacert ca.pem -H "Authorization: Bearer $BUSBAR_TOKEN" --json ${quoted(JSON.stringify(requestBody(w)))} ${origin}/api/v1/allocations`;

@@ -13,6 +13,8 @@ export type AllocationRequest = Schemas["AllocationRequest"];
 export type Session = Schemas["Session"];
 export type Task = Schemas["Task"];
 export type Event = Schemas["Event"];
+export type Alarm = Schemas["Alarm"];
+export type AlarmDefinition = Schemas["AlarmDefinition"];
 export type Me = Schemas["Me"];
 export type Capacity = Schemas["Capacity"];
 
@@ -40,8 +42,11 @@ async function send(request: Request): Promise<Response> {
     const text = request.method === "GET" ? "error.unreachable" : "error.unknown";
     throw new Problem(UNREACHABLE, t(text), 0);
   });
-  // A wrong password at sign-in is no end of the session.
-  if (response.status === 401 && !request.url.endsWith("/browser-login"))
+  // A wrong password at sign-in, or code of a mail, is no end of the session.
+  const isSignIn = /\/(browser-login|provider-logins\/return|password-resets\/completion)$/.test(
+    request.url,
+  );
+  if (response.status === 401 && !isSignIn)
     window.dispatchEvent(new window.Event("busbar-signed-out"));
   return response;
 }

@@ -96,3 +96,48 @@ test("after close code 4403 the client reconnects without resuming and reads its
   expect(invalidate).toHaveBeenCalledWith({ queryKey: ["rows"] });
   expect(signedOut).not.toHaveBeenCalled();
 });
+
+const ANSWERS = [
+  ["actions", "row", "gpus/a"],
+  ["actions", "row", "gpus/b"],
+  ["actions", "gpus/b", "gpus/a"],
+];
+/** Put answers about actions into the cache. */
+function cacheAnswers() {
+  for (const key of ANSWERS) cache.setQueryData(key, []);
+}
+const outdated = () => ANSWERS.map((key) => cache.getQueryState(key)?.isInvalidated);
+
+test("a change of an object invalidates the answers about its actions only", () => {
+  cacheAnswers();
+  FakeSocket.newest.receive(change(8, "a", { id: "a" }));
+  expect(outdated()).toEqual([true, false, true]);
+  expect(cache.getQueryCache().findAll({ queryKey: ["actions"] })).toHaveLength(ANSWERS.length);
+});
+
+test("close code 4403 invalidates the answers about actions at once", () => {
+  cacheAnswers();
+  FakeSocket.newest.onclose({ code: 4403 });
+  expect(outdated()).toEqual([true, true, true]);
+});
+
+test.each([true, false])(
+  "a reconnect invalidates answers about actions, resumed: %s",
+  (resumed) => {
+    cacheAnswers();
+    FakeSocket.newest.onclose({ code: 1006 });
+    vi.advanceTimersByTime(1_000);
+    expect(outdated()).toEqual([false, false, false]);
+    FakeSocket.newest.onopen();
+    FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 7, resumed });
+    vi.advanceTimersByTime(1_000);
+    expect(outdated()).toEqual([true, true, true]);
+  },
+);
+
+test("a resync invalidates the answers about actions", () => {
+  cacheAnswers();
+  FakeSocket.newest.receive({ type: "resync", sequence: 20 });
+  vi.advanceTimersByTime(1_000);
+  expect(outdated()).toEqual([true, true, true]);
+});

@@ -1,5 +1,5 @@
-// Live feed client. Each change carries its row and updates the query cache. After a gap, all
-// queries are invalidated.
+// Live feed client. Each change carries its row, updates the query cache and invalidates the
+// answers about the actions of its object. After a gap, all rows and answers are invalidated.
 import type { QueryClient } from "@tanstack/react-query";
 import { type Kind, limitRows, isKind, rowsQuery } from "./queries";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
@@ -46,10 +46,11 @@ export function openFeed(
     socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
   setWatcher((gpus) => send({ type: "watch", gpus }));
 
-  const reload = () => {
-    // Jitter: after a restart of the appliance all consoles reconnect together.
-    window.setTimeout(() => cache.invalidateQueries({ queryKey: ["rows"] }), Math.random() * 500);
-  };
+  // Jitter: after a restart of the appliance all consoles reconnect together.
+  const invalidateSoon = (...names: string[]) =>
+    window.setTimeout(() => {
+      for (const name of names) void cache.invalidateQueries({ queryKey: [name] });
+    }, Math.random() * 500);
 
   function handle(message: Message) {
     if (message.type === "samples") return addSamples(message.gpus);
@@ -58,17 +59,19 @@ export function openFeed(
       epoch = message.epoch;
       if (!message.resumed) {
         sequence = message.sequence;
-        if (!first) reload();
+        if (!first) invalidateSoon("rows");
       }
+      if (!first) invalidateSoon("actions");
       delay = MIN_RETRY_MS;
       onState(true);
       send({ type: "watch", gpus: watched() });
     } else if (message.type === "resync") {
       sequence = message.sequence;
-      reload();
+      invalidateSoon("rows", "actions");
     } else {
       sequence = message.items.at(-1)?.sequence ?? sequence;
       applyChanges(cache, message.items);
+      invalidateAnswers(cache, message.items);
     }
   }
 
@@ -82,7 +85,7 @@ export function openFeed(
       if (e.code === UNAUTHENTICATED) return onSignedOut();
       if (e.code === ROLES_CHANGED) {
         epoch = ""; // not resumed: all lists are read again
-        void cache.invalidateQueries({ queryKey: ["me"] });
+        for (const name of ["me", "actions"]) void cache.invalidateQueries({ queryKey: [name] });
       }
       timer = window.setTimeout(connect, delay * (0.5 + Math.random()));
       delay = Math.min(delay * 2, MAX_RETRY_MS);
@@ -102,6 +105,7 @@ export function openFeed(
 const isGone = (kind: Kind, row: Change["row"]) =>
   row === null ||
   (kind === "session" && row.state === "closed") ||
+  (kind === "alarm" && row.state === "cleared") ||
   (kind === "node" && row.state === "removed");
 
 /** Apply the changes of one message to the cached lists: each list is written once. */
@@ -115,6 +119,15 @@ export function applyChanges(cache: QueryClient, changes: Change[]) {
     byKind.set(kind, rows);
   }
   for (const [kind, fresh] of byKind) mergeRows(cache, kind, fresh);
+}
+
+/** Invalidate the answers about actions of changed objects, in one pass over the queries. */
+function invalidateAnswers(cache: QueryClient, changes: Change[]) {
+  const changed = new Set<unknown>(changes.map(({ kind, id }) => `${kind}s/${id}`));
+  void cache.invalidateQueries({
+    queryKey: ["actions"],
+    predicate: ({ queryKey }) => queryKey.some((part) => changed.has(part)),
+  });
 }
 
 /** Update rows of a cached list. New rows come first; removed and closed rows are deleted. */

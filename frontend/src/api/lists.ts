@@ -16,6 +16,8 @@ const readers = {
   reservations: () => readAllPages((c) => api.GET("/api/v1/reservations", page(c)).then(unwrap)),
   sites: () => readAllPages((c) => api.GET("/api/v1/sites", page(c)).then(unwrap)),
   pools: () => readAllPages((c) => api.GET("/api/v1/pools", page(c)).then(unwrap)),
+  alarmDefinitions: () =>
+    readAllPages((c) => api.GET("/api/v1/alarm-definitions", page(c)).then(unwrap)),
   hostKeys: () => readAllPages((c) => api.GET("/api/v1/ssh-host-keys", page(c)).then(unwrap)),
 };
 export type ListName = keyof typeof readers;

@@ -1,6 +1,7 @@
 // Cached lists by kind. The live feed updates them; they are reloaded only after a gap.
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import {
+  type Alarm,
   type Allocation,
   type Event,
   type Gpu,
@@ -15,6 +16,7 @@ import {
 } from "./client";
 
 interface Rows {
+  alarm: Alarm;
   node: Node;
   gpu: Gpu;
   pool: Pool;
@@ -30,7 +32,7 @@ const NEWEST = 100;
 const everyPage = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
 const newestPage = { params: { query: { limit: NEWEST } } };
 
-const OPEN_STATES = ["queued", "preparing", "active", "releasing"] as const;
+const OPEN_STATES = ["queued", "preparing", "active", "suspended", "releasing"] as const;
 
 /** Read all allocations that have not ended, and the newest of those that have. */
 async function readAllocations(): Promise<Allocation[]> {
@@ -48,6 +50,12 @@ async function readAllocations(): Promise<Allocation[]> {
 }
 
 const readers: { [K in Kind]: () => Promise<Rows[K][]> } = {
+  alarm: () =>
+    readAllPages((c) =>
+      api
+        .GET("/api/v1/alarms", { params: { query: { open: true, limit: 500, cursor: c } } })
+        .then(unwrap),
+    ),
   node: () => readAllPages((c) => api.GET("/api/v1/nodes", everyPage(c)).then(unwrap)),
   gpu: () => readAllPages((c) => api.GET("/api/v1/gpus", everyPage(c)).then(unwrap)),
   pool: () => readAllPages((c) => api.GET("/api/v1/pools", everyPage(c)).then(unwrap)),

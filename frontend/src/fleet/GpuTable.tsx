@@ -5,6 +5,7 @@ import { partitionsByGpu } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
 import { allocated } from "../inventory/capacity";
+import { SimulatedLabel } from "../inventory/Simulated";
 import { t } from "../text/text";
 import { type Column, DataTable } from "../ui/DataTable";
 import { gpuName } from "../ui/ObjectLink";
@@ -41,9 +42,12 @@ const COLUMNS: Column<Row>[] = [
     label: "fleet.state",
     value: stateText,
     cell: (g) => (
-      <Label isCompact status={g.present === false ? "danger" : g.held ? "warning" : "success"}>
-        {stateText(g)}
-      </Label>
+      <>
+        <Label isCompact status={g.present === false ? "danger" : g.held ? "warning" : "success"}>
+          {stateText(g)}
+        </Label>{" "}
+        {g.simulated && <SimulatedLabel />}
+      </>
     ),
   },
 ];
@@ -57,6 +61,7 @@ export function GpuTable({ gpus }: { gpus: Gpu[] }) {
     );
   return (
     <DataTable
+      table="gpus"
       label={t("fleet.gpus")}
       rows={rows}
       columns={COLUMNS}

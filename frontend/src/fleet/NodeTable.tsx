@@ -17,6 +17,7 @@ export function NodeTable() {
   return (
     <Panel title={t("fleet.nodes")}>
       <DataTable
+        table="nodes"
         label={t("fleet.nodes")}
         rows={rows}
         hasBulk

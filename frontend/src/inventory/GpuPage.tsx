@@ -18,6 +18,7 @@ import { Loaded, MissingPage } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
 import { NodeState } from "./NodeState";
 import { PartitionBar } from "./PartitionBar";
+import { SimulatedLabel } from "./Simulated";
 import { allocated, partitionsOf } from "./capacity";
 
 const linksText = (links: object): string =>
@@ -95,7 +96,11 @@ function Workspace() {
           <>
             {gpu.held && <Label status="warning">{t("gpu.held")}</Label>}
             {gpu.present === false && <Label status="danger">{t("gpu.missing")}</Label>}
-            {node && !node.reachable && <NodeState node={node} />}
+            {node && !node.reachable ? (
+              <NodeState node={node} />
+            ) : (
+              gpu.simulated && <SimulatedLabel />
+            )}
           </>
         }
         actions={<ActionMenu targets={[target]} />}

@@ -13,6 +13,7 @@ import { useLocation, useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { openContextMenu } from "../actions/ActionMenu";
 import { pathOf } from "../actions/kinds";
+import { AlarmBadge } from "../alarms/AlarmBadge";
 import { listQuery } from "../api/lists";
 import { useRows } from "../api/queries";
 import { t } from "../text/text";
@@ -89,7 +90,7 @@ function Row({
         {item.children.length > 0 && (row.expanded ? <AngleDownIcon /> : <AngleRightIcon />)}
       </span>
       <Icon className={item.health ? `bb-health--${item.health}` : "bb-treerow__icon"} />
-      <bdi className="bb-treerow__label">{item.label}</bdi>{" "}
+      <bdi className="bb-treerow__label">{item.label}</bdi> <AlarmBadge alarms={item.alarms} />
       {item.trouble && <span className="bb-treerow__trouble">{item.trouble}</span>}{" "}
       <span className="bb-treerow__badge">{item.badge}</span>
     </div>
@@ -183,11 +184,12 @@ function Rows({
 function Tree({ view, filter, clear }: { view: TreeView; filter: string; clear: () => void }) {
   const [nodes, gpus, pools] = [useRows("node"), useRows("gpu"), useRows("pool")];
   const [partitions, allocations] = [useRows("partition"), useRows("allocation")];
+  const alarms = useRows("alarm");
   const projects = useQuery({ ...listQuery("projects"), enabled: view === "projects" }).data;
   const [expanded, setExpanded] = useStored<Record<string, boolean>>(`tree.${view}`, {});
   const items = useMemo(
-    () => treeItems(view, { nodes, gpus, pools, partitions, allocations }, projects ?? []),
-    [view, nodes, gpus, pools, partitions, allocations, projects],
+    () => treeItems(view, { nodes, gpus, pools, partitions, allocations, alarms }, projects ?? []),
+    [view, nodes, gpus, pools, partitions, allocations, alarms, projects],
   );
   const rows = useMemo(() => {
     const few = gpus.length <= MAX_GPUS_EXPANDED;

@@ -5,6 +5,7 @@ import { ActionMenu } from "../actions/ActionMenu";
 import { QuickAction } from "../actions/QuickAction";
 import { AllocationTable } from "../allocations/AllocationTable";
 import { SessionTable } from "../allocations/SessionTable";
+import { ObjectAlarms } from "../alarms/ObjectAlarms";
 import { type Node, api, readAllPages, unwrap } from "../api/client";
 import { gpusByNode, partitionsByGpu } from "../api/indexes";
 import { useRows } from "../api/queries";
@@ -127,6 +128,7 @@ function Monitor({ node }: { node: Node }) {
       {gpus.map((g) => (
         <GpuCharts key={g.id} gpu={g} />
       ))}
+      <ObjectAlarms target={{ kind: "nodes", id: node.id }} />
       <SessionTable sessions={sessions} />
     </>
   );

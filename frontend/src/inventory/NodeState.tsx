@@ -3,6 +3,7 @@ import type { Node } from "../api/client";
 import { ago } from "../format";
 import { t } from "../text/text";
 import { healthOf, healthText } from "./capacity";
+import { SimulatedLabel } from "./Simulated";
 
 const STATUS = {
   ready: "success",
@@ -19,6 +20,7 @@ export function NodeState({ node }: { node: Node }) {
       <Label status={STATUS[healthOf(node)]} isCompact>
         {healthText(node)}
       </Label>
+      {node.simulated && <SimulatedLabel />}
       {seen && <span className="bb-quiet">{seen}</span>}
     </>
   );

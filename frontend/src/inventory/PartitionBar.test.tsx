@@ -53,6 +53,13 @@ test("a partition shows its allocation, owner and share, and the rest is free", 
   expect(screen.getByLabelText(/^70 % free, 7.0 GiB/)).toBeTruthy();
 });
 
+test("the memory of a suspended allocation is reserved", async () => {
+  await show([{ ...partition, state: "suspended" }], [{ id: "a", name: "training", owner: "ann" }]);
+  const segment = screen.getByLabelText(/0 % of it used, suspended: .* stays reserved$/);
+  expect(segment.closest("li")?.className).toContain("bb-segment--suspended");
+  expect(screen.getByLabelText(/^70 % free, 7.0 GiB/)).toBeTruthy();
+});
+
 test("a partition of an invisible allocation belongs to another project and opens nothing", async () => {
   await show([partition]);
   expect(screen.getByLabelText(/^another project 30 %/).tagName).toBe("SPAN");

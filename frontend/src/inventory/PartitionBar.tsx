@@ -1,7 +1,8 @@
-// Bar of one GPU's memory. A segment opens its allocation; free space allocates there.
+// Bar of one GPU's memory. A segment opens its allocation; free space allocates there. In the tall
+// bar of the GPU's page the edge of a segment resizes its allocation.
 import { Tooltip } from "@patternfly/react-core";
 import { Link } from "@tanstack/react-router";
-import { type RefObject, useRef } from "react";
+import { type RefObject, useRef, useState } from "react";
 import { useAccount } from "../account/account";
 import { openContextMenu } from "../actions/ActionMenu";
 import { openAllocate } from "../actions/globals";
@@ -12,6 +13,7 @@ import { useRows } from "../api/queries";
 import { gib } from "../format";
 import { coded, t } from "../text/text";
 import { allocated, partitionsOf, tonesOf } from "./capacity";
+import { ResizeHandle, percentOf } from "./ResizeHandle";
 
 /** Narrower segments show no name; tooltip and label contain it. */
 const NARROW_PERCENT = 12;
@@ -28,10 +30,13 @@ interface SegmentProps {
   allocation: Allocation | undefined;
   sessions: Session[];
   tone: number;
+  /** Free percent of the GPU, if the edge of the segment can be moved. */
+  room: number | undefined;
 }
 
-function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps) {
-  const share = (100 * p.memory_bytes) / gpu.memory_bytes;
+function Segment({ partition: p, gpu, allocation, sessions, tone, room }: SegmentProps) {
+  const [preview, setPreview] = useState<number | null>(null);
+  const share = preview ?? (100 * p.memory_bytes) / gpu.memory_bytes;
   const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
   const name = allocation ? allocationName(allocation) : t("common.anotherProject");
   const text = t("bar.segment", {
@@ -40,7 +45,8 @@ function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps
     percent: p.compute_percent,
     size: gib(p.memory_bytes),
     used: Math.round(filled),
-    state: coded("allocationState", p.state, p.state),
+    state:
+      p.state === "suspended" ? t("bar.suspended") : coded("allocationState", p.state, p.state),
   });
   const item = useRef<HTMLElement>(null);
   const common = {
@@ -53,13 +59,13 @@ function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps
       <span className="bb-segment__used" style={{ width: `${filled}%` }} />
       <span className="bb-segment__text" aria-hidden="true">
         {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
-        {share >= TINY_PERCENT && <b>{p.compute_percent} %</b>}
+        {share >= TINY_PERCENT && <b>{preview ?? p.compute_percent} %</b>}
       </span>
     </>
   );
   return (
     <li
-      className={`bb-segment bb-segment--tone-${tone} bb-segment--${p.state}`}
+      className={`bb-segment bb-segment--tone-${tone} bb-segment--${p.state} ${preview === null ? "" : "bb-segment--moving"}`}
       style={{ flexBasis: `${share}%` }}
     >
       {allocation ? (
@@ -80,6 +86,16 @@ function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps
         </span>
       )}
       <Tooltip content={text} triggerRef={item} aria="none" />
+      {allocation?.state === "active" && room !== undefined && (
+        <ResizeHandle
+          allocation={allocation}
+          partition={p}
+          gpu={gpu}
+          most={percentOf(p, gpu) + room}
+          preview={preview}
+          setPreview={setPreview}
+        />
+      )}
     </li>
   );
 }
@@ -114,6 +130,7 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
   const total = allocated(own);
   const tones = tonesOf(own);
   const free = 100 - total.percent;
+  const freeMemory = Math.floor(100 - (100 * total.memory_bytes) / gpu.memory_bytes);
   return (
     <div className="bb-gpubar">
       <ul
@@ -128,6 +145,7 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
             allocation={allocations.get(p.allocation_id)}
             sessions={sessions}
             tone={tones.get(p.id) ?? 0}
+            room={isTall ? Math.min(free, freeMemory) : undefined}
           />
         ))}
         {free > 0 && (

@@ -1,7 +1,7 @@
 // Rows of the inventory tree for its three views. Pure functions of the cached lists.
 import type { Target } from "../actions/kinds";
 import { allocationName, hasEnded } from "../allocations/names";
-import type { Allocation, Gpu, Node, Partition, Pool } from "../api/client";
+import type { Alarm, Allocation, Gpu, Node, Partition, Pool } from "../api/client";
 import { allocationsById, gpusByNode, grouping, partitionsByGpu } from "../api/indexes";
 import { t } from "../text/text";
 import { type NodeHealth, allocated, healthOf, healthText } from "./capacity";
@@ -16,6 +16,8 @@ export interface TreeItem {
   trouble: string;
   health?: NodeHealth;
   target?: Target;
+  /** Open alarms of the object and of all that lies below it. */
+  alarms?: Alarm[];
   children: TreeItem[];
 }
 export interface Inventory {
@@ -24,10 +26,18 @@ export interface Inventory {
   pools: Pool[];
   partitions: Partition[];
   allocations: Allocation[];
+  alarms?: Alarm[];
 }
 
 const gpusByPool = grouping<Gpu>((g) => g.pool ?? "");
 const byProject = grouping<Allocation>((a) => a.project);
+const byObject = grouping<Alarm>((a) => a.object_id);
+const byNode = grouping<Alarm>((a) => a.node_id ?? "");
+const byPool = grouping<Alarm>((a) => a.pool_id ?? "");
+const byOwner = grouping<Alarm>((a) => a.project_id ?? "");
+const NO_ALARMS: Alarm[] = [];
+const alarmsOf = (data: Inventory, group: typeof byObject, id: string) =>
+  group(data.alarms ?? NO_ALARMS).get(id) ?? NO_ALARMS;
 const byName = <R extends { name: string }>(rows: R[]) =>
   [...rows].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 
@@ -56,6 +66,7 @@ function gpuItem(gpu: Gpu, label: string, data: Inventory): TreeItem {
     badge: `${allocated(own).percent} %`,
     trouble,
     ...(trouble ? { health: gpu.present === false ? "unreachable" : "cordoned" } : {}),
+    alarms: alarmsOf(data, byObject, gpu.id),
     target: { kind: "gpus", id: gpu.id, name: `${gpu.node} GPU ${gpu.index}` },
     children: own.map((p) => partitionItem(p, names)),
   };
@@ -71,6 +82,7 @@ function nodeItem(node: Node, data: Inventory): TreeItem {
     badge: String(own.length),
     trouble: health === "ready" ? "" : healthText(node),
     health,
+    alarms: alarmsOf(data, byNode, node.id),
     target: { kind: "nodes", id: node.id, name: node.name },
     children: own.map((g) => gpuItem(g, `GPU ${g.index}`, data)),
   };
@@ -88,6 +100,7 @@ function nodesView(data: Inventory): TreeItem[] {
       icon: "site",
       label: site || t("tree.noSite"),
       badge: String(children.length),
+      alarms: children.flatMap((c) => c.alarms ?? []),
       trouble: bad ? t("tree.troubled", { count: bad }) : "",
       ...(bad ? { health: "unreachable" as const } : {}),
       children,
@@ -107,6 +120,7 @@ function poolsView(data: Inventory): TreeItem[] {
       label: pool.name,
       badge: String(own.length),
       trouble: "",
+      alarms: alarmsOf(data, byPool, pool.id),
       target: { kind: "pools", id: pool.id, name: pool.name },
       children: own.map((g) => gpuItem(g, `${g.node} GPU ${g.index}`, data)),
     };
@@ -123,6 +137,7 @@ function projectsView(data: Inventory, projects: { id: string; name: string }[])
       label: project.name,
       badge: String(own.length),
       trouble: "",
+      alarms: alarmsOf(data, byOwner, project.id),
       target: { kind: "projects", id: project.id, name: project.name },
       children: own.map((a) => ({
         id: `allocation:${a.id}`,
@@ -130,6 +145,7 @@ function projectsView(data: Inventory, projects: { id: string; name: string }[])
         label: allocationName(a),
         badge: `${a.gpu_count} × ${a.percent} %`,
         trouble: "",
+        alarms: alarmsOf(data, byObject, a.id),
         target: { kind: "allocations" as const, id: a.id, name: allocationName(a) },
         children: [],
       })),

@@ -97,7 +97,7 @@ export function Palette({ close }: { close: () => void }) {
     close();
     if (entry.to) void navigate({ to: entry.to });
     entry.run?.();
-    if (entry.action) perform(entry.action.spec, [entry.action.target]);
+    if (entry.action) void perform(entry.action.spec, [entry.action.target]);
   };
   const onKeyDown = (e: KeyboardEvent) => {
     const step = e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : 0;

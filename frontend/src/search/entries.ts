@@ -1,6 +1,7 @@
 // The palette finds pages, objects and actions. It matches words in any order.
 import type { Target } from "../actions/kinds";
-import { type Spec, specsOf } from "../actions/registry";
+import { specsOf } from "../actions/registry";
+import type { Spec } from "../actions/spec";
 import { allocationName } from "../allocations/names";
 import type { Inventory } from "../inventory/treeModel";
 import type { Session } from "../api/client";

@@ -8,13 +8,15 @@ import { counted, t } from "../text/text";
 import { Loaded } from "../ui/states";
 import { PaneBoundary } from "../ui/PaneBoundary";
 import { useStored } from "../ui/stored";
+import { AlarmTable } from "../alarms/AlarmTable";
+import { countText } from "../alarms/alarms";
 import { EventTable } from "./EventTable";
 import { TaskTable } from "./TaskTable";
 
 const [MIN, MAX, STEP] = [80, 600, 24];
 const LOW_WINDOW = 800;
 const SHOWN = 30;
-type View = "tasks" | "events";
+type View = "tasks" | "alarms" | "events";
 
 const clamp = (height: number) =>
   Math.min(MAX, Math.max(MIN, Math.min(height, window.innerHeight * 0.6)));
@@ -62,13 +64,14 @@ export function Dock() {
   const [height, setHeight] = useStored("dock.height", 176);
   const [view, setView] = useStored<View>("dock.view", "tasks");
   const running = tasks.filter((x) => x.state === "running").length;
-  const label = t(view === "tasks" ? "dock.tasks" : "dock.events");
+  const alarms = useRows("alarm");
+  const label = t(`dock.${view}`);
   return (
     <section className="bb-dock" aria-label={t("dock.label")}>
       {open && <Edge height={height} setHeight={setHeight} />}
       <div className="bb-dock__head">
         <ToggleGroup aria-label={t("dock.view")} isCompact>
-          {(["tasks", "events"] as const).map((v) => (
+          {(["tasks", "alarms", "events"] as const).map((v) => (
             <ToggleGroupItem
               key={v}
               text={t(`dock.${v}`)}
@@ -83,6 +86,7 @@ export function Dock() {
         </ToggleGroup>
         <span className="bb-quiet">
           {running ? counted("dock.running", running) : t("dock.noRunning")}
+          {alarms.length > 0 && `, ${countText(alarms)}`}
         </span>
         <Button
           variant="plain"
@@ -100,6 +104,10 @@ export function Dock() {
             {view === "tasks" ? (
               <Loaded kinds={["task"]}>
                 <TaskTable tasks={tasks.slice(0, SHOWN)} />
+              </Loaded>
+            ) : view === "alarms" ? (
+              <Loaded kinds={["alarm"]}>
+                <AlarmTable alarms={alarms.slice(0, SHOWN)} label={t("dock.alarms")} isPlain />
               </Loaded>
             ) : (
               <Loaded kinds={["event"]}>

@@ -1,5 +1,6 @@
-// Tasks and events of one object, also of what lies below it.
+// Alarms, tasks and events of one object, also of what lies below it.
 import type { Target } from "../actions/kinds";
+import { ObjectAlarms } from "../alarms/ObjectAlarms";
 import { useRows } from "../api/queries";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
@@ -15,6 +16,7 @@ function OwnTasks({ id }: { id: string }) {
 export function ObjectActivity({ target }: { target: Pick<Target, "kind" | "id"> }) {
   return (
     <>
+      <ObjectAlarms target={target} />
       <Panel title={t("dock.tasks")}>
         <Loaded kinds={["task"]}>
           <OwnTasks id={target.id} />

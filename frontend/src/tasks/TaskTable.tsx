@@ -8,10 +8,10 @@ import {
   ProgressSize,
 } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { changeNow } from "../actions/change";
+import { useQuery } from "@tanstack/react-query";
 import { openDialog } from "../actions/dialogs";
-import { type Task, api, idempotencyKey, readAllPages, unwrap } from "../api/client";
+import { QuickAction } from "../actions/QuickAction";
+import { type Task, api, readAllPages, unwrap } from "../api/client";
 import { dateTime, humanize, time } from "../format";
 import { coded, t } from "../text/text";
 import { PathLink } from "../ui/ObjectLink";
@@ -71,32 +71,21 @@ function TaskLog({ task, close }: { task: Task; close: () => void }) {
   );
 }
 
+export const openTaskLog = (task: Task) =>
+  openDialog((close) => <TaskLog task={task} close={close} />);
+
+const OPEN_STATES = ["queued", "running"];
+
 function CancelButton({ task }: { task: Task }) {
+  if (!OPEN_STATES.includes(task.state ?? "queued")) return null;
   const name = taskName(task);
-  const cancel = useMutation({
-    mutationFn: () =>
-      changeNow(t("task.cancelled", { name }), t("task.notCancelled", { name }), async () =>
-        unwrap(
-          await api.POST("/api/v1/tasks/{task_id}/cancel", {
-            params: { path: { task_id: task.id } },
-            headers: idempotencyKey(),
-          }),
-        ),
-      ),
-  });
   return (
-    <Button
+    <QuickAction
+      target={{ kind: "tasks", id: task.id, name }}
+      name="cancel"
       variant="link"
-      isInline
-      isLoading={cancel.isPending}
-      isDisabled={cancel.isPending || !task.cancellable}
-      className={task.cancellable ? "" : "bb-hidden"}
-      aria-hidden={!task.cancellable}
-      aria-label={t("task.cancel", { name })}
-      onClick={() => cancel.mutate()}
-    >
-      {t("common.cancel")}
-    </Button>
+      ariaLabel={t("task.cancel", { name })}
+    />
   );
 }
 
@@ -120,11 +109,7 @@ export function TaskTable({ tasks }: { tasks: Task[] }) {
         {tasks.map((task) => (
           <Tr key={task.id}>
             <Td dataLabel={t("task.task")}>
-              <Button
-                variant="link"
-                isInline
-                onClick={() => openDialog((close) => <TaskLog task={task} close={close} />)}
-              >
+              <Button variant="link" isInline onClick={() => openTaskLog(task)}>
                 {taskName(task)}
               </Button>
             </Td>

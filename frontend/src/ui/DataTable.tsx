@@ -1,11 +1,13 @@
-// Table of many rows: filter, sorting, selection with a bulk menu, row actions, CSV. Only visible
-// rows are in the document once there are many.
+// Table of many rows: filter, sorting, choice of columns, selection with a bulk menu, row actions,
+// CSV. Only visible rows are in the document once there are many.
 import { Button, SearchInput, Toolbar, ToolbarContent, ToolbarItem } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { type ReactNode, useMemo, useState } from "react";
 import { ActionMenu, openContextMenu } from "../actions/ActionMenu";
-import type { Target } from "../actions/kinds";
+import type { Actionable, Target } from "../actions/kinds";
 import { type Key, counted, t } from "../text/text";
+import { ColumnChooser } from "./ColumnChooser";
+import { useColumnChoice } from "./columnChoice";
 import { downloadCsv } from "./csv";
 import { ObjectLink } from "./ObjectLink";
 import { NoMatch, StateBlock } from "./states";
@@ -22,15 +24,23 @@ export interface Column<R> {
   /** What is sorted, filtered and exported. */
   value: (row: R) => string | number;
   cell?: (row: R) => ReactNode;
+  /** Show the whole label, where the values are short. */
+  isShort?: boolean;
+  /** Names the object of the row, and cannot be hidden. By default the first column does. */
+  isIdentity?: boolean;
 }
 
 export interface DataTableProps<R extends { id: string }> {
+  /** Name under which the browser remembers the choice of columns. */
+  table: string;
   label: string;
   rows: readonly R[];
   columns: readonly Column<R>[];
   /** The object of a row: its first column links there, and the row gets its actions. */
   target?: (row: R) => Target;
-  /** Buttons at the end of a row without an object. */
+  /** The object of a row that has no page: the row gets its actions. */
+  actionable?: (row: R) => Actionable | undefined;
+  /** Buttons at the end of a row. */
   rowEnd?: (row: R) => ReactNode;
   hasBulk?: boolean;
   toolbar?: ReactNode;
@@ -39,7 +49,7 @@ export interface DataTableProps<R extends { id: string }> {
 }
 
 interface Sorting {
-  index: number;
+  column: string;
   direction: "asc" | "desc";
 }
 
@@ -59,20 +69,25 @@ function useShown<R>(
     const found = wanted
       ? rows.filter((r) => columns.some((c) => String(c.value(r)).toLowerCase().includes(wanted)))
       : [...rows];
-    const column = sorting && columns[sorting.index];
-    if (!column) return found;
+    const column = columns.find((c) => c.id === sorting?.column);
+    if (!sorting || !column) return found;
     const sign = sorting.direction === "asc" ? 1 : -1;
     return found.sort((a, b) => sign * compare(column.value(a), column.value(b)));
   }, [rows, columns, filter, sorting]);
 }
 
+const objectOf = <R extends { id: string }>(props: DataTableProps<R>, row: R) =>
+  props.target?.(row) ?? props.actionable?.(row);
+
 export function DataTable<R extends { id: string }>(props: DataTableProps<R>) {
-  const { label, rows, columns, target, hasBulk = false, toolbar, empty, hasFilter = true } = props;
+  const { table, label, rows, hasBulk = false, toolbar, empty, hasFilter = true } = props;
   const [filter, setFilter] = useState("");
   const [sorting, setSorting] = useState<Sorting | null>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const choice = useColumnChoice(table, props.columns);
+  const columns = choice.shown;
   const shown = useShown(rows, columns, filter, sorting);
-  const chosen = target ? rows.filter((r) => selected.has(r.id)).map(target) : [];
+  const chosen = rows.filter((r) => selected.has(r.id)).flatMap((r) => objectOf(props, r) ?? []);
   const exportRows = () =>
     downloadCsv(label, [
       columns.map((c) => t(c.label)),
@@ -103,12 +118,19 @@ export function DataTable<R extends { id: string }>(props: DataTableProps<R>) {
             </ToolbarItem>
           )}
           {toolbar && <ToolbarItem>{toolbar}</ToolbarItem>}
-          <ToolbarItem align={{ default: "alignEnd" }} alignSelf="center">
+          <ToolbarItem
+            align={{ default: "alignEnd" }}
+            alignSelf="center"
+            className="bb-tableactions"
+          >
             <span className="bb-quiet" role="status">
               {shown.length === rows.length
                 ? counted("common.rows", rows.length)
                 : t("common.rowsOf", { shown: shown.length, total: rows.length })}
-            </span>{" "}
+            </span>
+            {rows.length > 0 && props.columns.length > 1 && (
+              <ColumnChooser label={label} columns={props.columns} choice={choice} />
+            )}
             <Button variant="link" isInline isDisabled={shown.length === 0} onClick={exportRows}>
               {t("common.csv")}
             </Button>
@@ -122,6 +144,7 @@ export function DataTable<R extends { id: string }>(props: DataTableProps<R>) {
       ) : (
         <Rows
           {...props}
+          columns={columns}
           shown={shown}
           sorting={sorting}
           setSorting={setSorting}
@@ -148,6 +171,7 @@ function Rows<R extends { id: string }>(props: RowsProps<R>) {
   const view = useWindow(shown.length, ROW_HEIGHT, HEAD_HEIGHT);
   const visible = many ? shown.slice(view.start, view.end) : shown;
   const span = columns.length + 2;
+  const hasActions = Boolean(target || props.actionable || rowEnd);
   const choose = (id: string, on: boolean) => {
     const next = new Set(selected);
     if (on) next.add(id);
@@ -180,16 +204,18 @@ function Rows<R extends { id: string }>(props: RowsProps<R>) {
             {columns.map((c, i) => (
               <Th
                 key={c.id}
+                {...(c.isShort ? { modifier: "nowrap" as const } : {})}
                 sort={{
                   columnIndex: i,
-                  sortBy: sorting ?? {},
-                  onSort: (_, index, direction) => setSorting({ index, direction }),
+                  sortBy:
+                    sorting?.column === c.id ? { index: i, direction: sorting.direction } : {},
+                  onSort: (_, __, direction) => setSorting({ column: c.id, direction }),
                 }}
               >
                 {t(c.label)}
               </Th>
             ))}
-            {(target || rowEnd) && <Th screenReaderText={t("common.actions")} />}
+            {hasActions && <Th screenReaderText={t("common.actions")} />}
           </Tr>
         </Thead>
         <Tbody>
@@ -200,11 +226,12 @@ function Rows<R extends { id: string }>(props: RowsProps<R>) {
           )}
           {visible.map((row, i) => {
             const place = target?.(row);
+            const object = objectOf(props, row);
             return (
               <Tr
                 key={row.id}
                 aria-rowindex={(many ? view.start : 0) + i + 2}
-                onContextMenu={(e) => place && openContextMenu(e, place)}
+                onContextMenu={(e) => object && openContextMenu(e, object)}
               >
                 {selected && (
                   <Td
@@ -224,10 +251,10 @@ function Rows<R extends { id: string }>(props: RowsProps<R>) {
                     )}
                   </Td>
                 ))}
-                {(place || rowEnd) && (
-                  <Td isActionCell={Boolean(place)}>
+                {hasActions && (
+                  <Td isActionCell={Boolean(object)}>
                     {rowEnd?.(row)}
-                    {place && <ActionMenu targets={[place]} />}
+                    {object && <ActionMenu targets={[object]} />}
                   </Td>
                 )}
               </Tr>

@@ -7,6 +7,8 @@ export interface Question {
   title: string;
   /** What will be lost. */
   body: ReactNode;
+  /** Nothing is lost. */
+  isHarmless?: boolean;
   /** Verb of the confirming button. */
   verb: string;
   run: () => Promise<unknown>;
@@ -36,7 +38,11 @@ function Asked({ asked }: { asked: Question }) {
   };
   return (
     <Modal isOpen variant="small" onClose={() => publish(null)} aria-labelledby="confirm-title">
-      <ModalHeader title={asked.title} titleIconVariant="warning" labelId="confirm-title" />
+      <ModalHeader
+        title={asked.title}
+        {...(asked.isHarmless ? {} : { titleIconVariant: "warning" as const })}
+        labelId="confirm-title"
+      />
       <ModalBody>
         <div className="bb-stack">
           {error && <Alert variant="danger" isInline title={error} component="p" />}
@@ -45,7 +51,7 @@ function Asked({ asked }: { asked: Question }) {
       </ModalBody>
       <ModalFooter>
         <Button
-          variant="danger"
+          variant={asked.isHarmless ? "primary" : "danger"}
           isLoading={busy}
           isDisabled={busy}
           onClick={() => void answer(asked.run)}

@@ -7,4 +7,5 @@ test("fields with separators are quoted", () => {
 
 test("a text that a spreadsheet would run is disarmed", () => {
   expect(csvText([["=1+1", -5]])).toBe("'=1+1,-5\r\n");
+  for (const text of [" =1+1", "\r=1+1", "\n@x", "\tx"]) expect(csvText([[text]])).toMatch(/^"?'/);
 });

@@ -1,8 +1,11 @@
 // Export of what a page shows as a CSV file.
 
-/** Quote a field; a leading sign is disarmed, because spreadsheets would run it as a formula. */
+/** Starts of texts that spreadsheets run as a formula, some after white space. */
+const FORMULA = /^\s*[=+\-@]|^[\t\r\n]/;
+
+/** Quote a field, and disarm one that a spreadsheet would run. */
 const field = (value: string | number) => {
-  const text = typeof value === "string" && /^[=+\-@\t]/.test(value) ? `'${value}` : String(value);
+  const text = typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 

@@ -114,7 +114,8 @@ def compile_program(source: Path, folder: Path) -> Path:
     It is linked with the client library, which exports every function; LD_LIBRARY_PATH selects the
     library at run time.
     """
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    texts = [source, *sorted(source.parent.glob("*.h"))]
+    digest = hashlib.sha256(b"".join(p.read_bytes() for p in texts)).hexdigest()[:12]
     target = folder / f"{source.stem}-{digest}"
     if not target.exists():
         flags = ["-O1", f"-I{cuda_include()}", f"-I{source.parent}"]

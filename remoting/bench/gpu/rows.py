@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
+from tests.remoting.test_conformance import ONLY_OURS
 from tests.remoting.test_conformance import PROGRAMS as CONFORMANCE
 
 HERE = Path(__file__).parent
@@ -98,6 +99,7 @@ PARTS = (
             whole=True,
         )
         for n in CONFORMANCE
+        if n not in ONLY_OURS
     ),
     Part("driver calls", lambda s: [BUILD / "bench" / "driver_calls"], figures=CALLS),
     Part(

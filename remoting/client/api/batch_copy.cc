@@ -14,9 +14,25 @@ static constexpr size_t kMaxElements = 1 << 20;  // of a batch
 #undef cuMemcpyBatchAsync
 #undef cuMemcpy3DBatchAsync
 
+static bool is_order(unsigned order) {
+  return order > CU_MEMCPY_SRC_ACCESS_ORDER_INVALID && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+
+// Attributes apply from the copy with their index on. The first index is 0.
+static bool are_valid(const CUmemcpyAttributes* attributes, const size_t* first, size_t n,
+                      size_t copies) {
+  if (!attributes || !first || !n || n > copies || first[0]) return false;
+  for (size_t i = 0; i < n; ++i)
+    if (!is_order(attributes[i].srcAccessOrder) || first[i] >= copies ||
+        (i && first[i] <= first[i - 1]))
+      return false;
+  return true;
+}
+
 API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t n,
-                                   CUmemcpyAttributes*, size_t*, size_t attributes, CUstream s) {
-  if (!to || !from || !bytes || !n || n > kMaxElements || !attributes || attributes > n)
+                                   CUmemcpyAttributes* a, size_t* first, size_t attributes,
+                                   CUstream s) {
+  if (!to || !from || !bytes || !n || n > kMaxElements || !are_valid(a, first, attributes, n))
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < n; ++i)
     if (CUresult r = cuMemcpyAsync(to[i], from[i], bytes[i], s)) return r;
@@ -46,10 +62,10 @@ static bool element_of(const CUDA_MEMCPY3D_BATCH_OP& op, uint64_t& bytes) {
 
 // Converts a batch operation to a 3D copy. Its extent counts elements of the array; between two
 // pointers it counts bytes. Returns false for an unknown array, an empty extent, or bytes that do
-// not fit in 64 bits.
+// not fit in 64 bits, or no order of access.
 static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
   uint64_t element = 1;
-  if (!element_of(op, element)) return false;
+  if (!is_order(op.srcAccessOrder) || !element_of(op, element)) return false;
   bool valid = true;
   auto bytes_of = [&](uint64_t elements) {
     CheckedSize bytes = CheckedSize(elements) * element;

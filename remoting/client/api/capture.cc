@@ -2,6 +2,7 @@
 #include "checked_size.h"
 #include "client/api/require.h"
 #include "client/call.h"
+#include "client/captured_node.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -13,7 +14,9 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(s, h, c);
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || n > kMaxElements)
+  uint64_t element_bytes = sizeof *dependencies + (edges ? sizeof *edges : 0);
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || n > kMaxElements ||
+      !(CheckedSize(n) * element_bytes).within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = call.begin(h)) return r;
   if (g && !call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
@@ -75,28 +78,14 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
   if (!capture) return CUDA_SUCCESS;
   if (id) *id = capture->id;
   if (!graph && !tail && !edges && !count) return CUDA_SUCCESS;
-  Call call;
-  if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  wire::Encoder<> e(wire::Op::capture_info, c->id, s->id);
-  e.put(call.reply_id());
-  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
-  if (call.status()) return call.status();
-  auto g = reply.get<CUgraph>();
-  uint64_t n = reply.get<uint64_t>();
-  if (n > reply.left() / sizeof(CUgraphNode)) return CUDA_ERROR_UNKNOWN;
-  call.add_object(ObjectKind::graph, (uint64_t)g);
-  if (!capture->given) set_model(g, capture->model);  // the program may add nodes from now on
-  std::vector<CUgraphNode> nodes(n);
-  for (auto& node : nodes) {
-    node = reply.get<CUgraphNode>();
-    call.add_object(ObjectKind::node, (uint64_t)node, (uint64_t)g);
-  }
+  CapturedNodes newest;
+  if (CUresult r = query_captured_nodes(c, *s, *capture, newest)) return r;
+  if (count) *count = newest.nodes.size();
   const CUgraphEdgeData* of_newest;
-  const CUgraphNode* newest = set_capture_tail(*capture, std::move(nodes), of_newest);
-  if (graph) *graph = g;
-  if (tail) *tail = newest;
+  const CUgraphNode* nodes = set_capture_tail(*capture, std::move(newest.nodes), of_newest);
+  if (graph) *graph = newest.graph;
+  if (tail) *tail = nodes;
   if (edges) *edges = of_newest;
-  if (count) *count = n;
   return CUDA_SUCCESS;
 }
 

@@ -226,6 +226,7 @@ API CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
 API CUresult cuCtxDetach(CUcontext h) {
   REQUIRE_SESSION;
   Context* c = session()->contexts.get(h);
-  if (!c || c->primary || c != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!c || c->destroyed || c != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (c->primary) return cuDevicePrimaryCtxRelease(c->device->ordinal);
   return --c->attached > 0 ? CUDA_SUCCESS : cuCtxDestroy(h);
 }

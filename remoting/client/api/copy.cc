@@ -56,7 +56,6 @@ static CUresult find_device_copy(Call& call, const void* host, CUdeviceptr devic
 
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream,
                         bool synchronous) {
-  if (synchronous) REQUIRE_CAPTURE_SAFE;
   if (is_managed(from)) return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
   if (is_on_host(to)) return cuMemcpyAsync(to, (CUdeviceptr)from, bytes, stream);
   Call call;
@@ -83,7 +82,6 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
 
 static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stream,
                          bool synchronous) {
-  if (synchronous) REQUIRE_CAPTURE_SAFE;
   if (is_managed(to)) return cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream);
   if (is_on_host(from)) return cuMemcpyAsync((CUdeviceptr)to, from, bytes, stream);
   Call call;

@@ -55,7 +55,8 @@ API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
 API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  *bytes = d->memory_bytes;
+  d->link->poll_frames();
+  *bytes = d->link->partition(d->remote).bytes;
   return CUDA_SUCCESS;
 }
 

@@ -4,18 +4,37 @@
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/captured_node.h"
+#include "client/create_event.h"
 #include "client/mapped.h"
 
 using namespace busbar;
 using namespace busbar::client;
 
+// The session server creates the page that sessions share, and then gives it the id of the event.
+static CUresult create_shared_part(Context* c, uint32_t id) {
+  Link* link = c->device->link;
+  uint64_t reply = link->next_id();
+  wire::Encoder<> r(wire::Op::ipc_create_event, c->id);
+  r.put(reply).put(id);
+  return (CUresult)link->call(reply, r.finish(), r.size()).status;
+}
+
 API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   REQUIRE_CONTEXT(c);
   if (!out || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_VALUE;
+  uint32_t id = session()->next_id++;
+  if (flags & CU_EVENT_INTERPROCESS)
+    if (CUresult r = create_shared_part(c, id)) return r;
+  return create_event(c, id, flags, out);
+}
+
+CUresult busbar::client::create_event(Context* c, uint32_t id, unsigned flags, CUevent* out) {
   auto* e = new Event;
   e->context = c;
   e->flags = flags;
-  e->id = session()->next_id++;
+  e->id = id;
   wire::Encoder<> r(wire::Op::create_event, c->id);
   r.put(e->id).put<uint32_t>(flags);
   if (!c->device->link->submit(r.finish(), r.size())) {
@@ -38,6 +57,23 @@ API CUresult cuEventDestroy(CUevent h) {
   return CUDA_SUCCESS;
 }
 
+// Queries an event that a graph or another session records: its node may be complete before the
+// launch of the graph is.
+static CUresult query_event(const Event& e) {
+  Link* link = e.context->device->link;
+  uint64_t id = link->next_id();
+  wire::Encoder<> r(wire::Op::query_event, e.context->id);
+  r.put(id).put(e.id);
+  return (CUresult)link->call(id, r.finish(), r.size()).status;
+}
+
+// Waits until the session server has seen the newest record of a shared event: the program may tell
+// another session of it.
+static CUresult wait_for_decoding(const Event& e) {
+  CUresult r = query_event(e);
+  return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;
+}
+
 API CUresult cuEventRecord(CUevent h, CUstream stream) {
   Call call;
   if (CUresult r = call.begin(stream)) return r;
@@ -55,22 +91,13 @@ API CUresult cuEventRecord(CUevent h, CUstream stream) {
   if (e->stream.get() != call.stream()) e->stream = retain(call.stream());
   e->position = at;
   e->by_graph = false;
-  return CUDA_SUCCESS;
+  return e->shared() ? wait_for_decoding(*e) : CUDA_SUCCESS;
 }
 API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned flags) {
   if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   Context* c = current_context();
   Stream* s = flags && c ? find_stream(stream, c) : nullptr;
   return s && s->capturing ? add_captured_event_node(stream, h, true) : cuEventRecord(h, stream);
-}
-
-// Queries an event of a graph that runs: its node may be complete before the launch is.
-static CUresult query_event(const Event& e) {
-  Link* link = e.context->device->link;
-  uint64_t id = link->next_id();
-  wire::Encoder<> r(wire::Op::query_event, e.context->id);
-  r.put(id).put(e.id);
-  return (CUresult)link->call(id, r.finish(), r.size()).status;
 }
 
 API CUresult cuEventQuery(CUevent h) {
@@ -82,8 +109,25 @@ API CUresult cuEventQuery(CUevent h) {
   CUresult r = CUDA_SUCCESS;
   if (e->stream && !e->stream->progress.reached(e->position))
     r = e->by_graph ? query_event(*e) : CUDA_ERROR_NOT_READY;
+  else if (e->shared())
+    r = query_event(*e);
   lock.unlock();
   return !r && has_host_mirrors() ? fetch_mapped(e->context) : r;
+}
+
+// Waits for the records of other sessions: a stream waits for them.
+static CUresult wait_for_other_sessions(Event* e) {
+  CUcontext previous;
+  CUstream s;
+  if (CUresult r = cuCtxPushCurrent((CUcontext)e->context->handle)) return r;
+  CUresult r = cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+  if (!r) {
+    r = cuStreamWaitEvent(s, (CUevent)e->handle, 0);
+    if (!r) r = cuStreamSynchronize(s);
+    cuStreamDestroy(s);
+  }
+  cuCtxPopCurrent(&previous);
+  return r;
 }
 
 API CUresult cuEventSynchronize(CUevent h) {
@@ -97,6 +141,7 @@ API CUresult cuEventSynchronize(CUevent h) {
     at = e->position;
   }
   CUresult r = s ? wait_for(s.get(), at) : e->context->device->link->error();
+  if (!r && e->shared()) r = wait_for_other_sessions(e);
   if (!r) r = flush_kernel_output(e->context);
   return !r && has_host_mirrors() ? fetch_mapped(e->context) : r;
 }
@@ -120,7 +165,8 @@ API CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned flags) {
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (flags && call.stream()->capturing) return add_captured_event_node(stream, h, false);
   if (CUresult r = join_capture(*call.stream(), *e); r != CUDA_ERROR_NOT_READY && r) return r;
-  if (e->context->device->link != call.link()) return wait_for_other_node(e);
+  if (e->context->device->link != call.link())
+    return e->shared() ? cuEventSynchronize(h) : wait_for_other_node(e);
   wire::Encoder<> r(wire::Op::wait_event, call.context_id(), call.stream_id());
   r.put(e->id);
   return call.send(r.finish(), r.size());

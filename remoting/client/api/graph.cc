@@ -2,6 +2,7 @@
 // read, and names a transfer for each copy that writes to host memory.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "client/call.h"
 #include "client/event.h"
 #include "client/graph_input.h"
@@ -21,7 +22,9 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   std::vector<HostCopy> outputs;
   for (auto& c : model.copies)
     if (!c.in) outputs.push_back(c);
-  if (outputs.size() > kMaxElements) return CUDA_ERROR_NOT_SUPPORTED;
+  constexpr uint64_t kOutputBytes = 16;
+  if (!(CheckedSize(outputs.size()) * kOutputBytes).within(kLargeRecordBytes - 256))
+    return CUDA_ERROR_NOT_SUPPORTED;
   for (auto& c : model.copies)
     if (c.in || c.conditional)
       if (CUresult r = send_graph_input(call.link(), call.context_id(), *call.stream(), c))
@@ -128,8 +131,10 @@ API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraph
 API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
   if (is_graph(child) && has_memory_nodes(child)) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult r = send_cuGraphExecChildGraphNodeSetParams(e, n, child);
-  if (!r) merge_model(*model_of(e), *model_of(child), false);
-  return r;
+  if (r) return r;
+  merge_model(*model_of(e), *model_of(child), false);
+  share_user_objects(child, e);
+  return CUDA_SUCCESS;
 }
 API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* info) {
   CUgraphExecUpdateResultInfo result{};
@@ -145,6 +150,7 @@ API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateRes
 // ---- instantiation ----
 static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS& p) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = unsafe_in_capture()) return r;
   *out = nullptr;
   Call call;
   if (CUresult r = call.begin_without_context()) return r;

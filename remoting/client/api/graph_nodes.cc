@@ -29,7 +29,6 @@ CUresult set_kernel_node(const NodeTarget& target, const CUDA_KERNEL_NODE_PARAMS
   if (!valid_geometry(f->module->context->device, f, c)) return CUDA_ERROR_INVALID_VALUE;
   KernelParams params;
   if (CUresult r = resolve_params(f, p->kernelParams, p->extra, params)) return r;
-  if (CUresult r = map_pinned_parameters(f->module->context, f, params)) return r;
   if (!(CheckedSize(target.count) * sizeof(CUgraphNode) + params.bytes)
            .within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;
@@ -46,6 +45,8 @@ CUresult set_kernel_node(const NodeTarget& target, const CUDA_KERNEL_NODE_PARAMS
       .put(c.sharedMemBytes)
       .put(params.bytes);
   put_params(f, params, [&](const void* from, uint32_t n) { e.raw(from, n); });
+  const uint8_t* parameters = e.last(params.bytes);
+  if (CUresult r = map_pinned_parameters(f->module->context, f, parameters, params.bytes)) return r;
   return finish_node_request(call, e, target, out);
 }
 

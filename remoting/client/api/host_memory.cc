@@ -62,6 +62,6 @@ API CUresult cuMemHostGetFlags(unsigned* flags, void* p) {
   (void)c;
   Region r = session()->addresses.find((uint64_t)p);
   if (!flags || r.kind != Region::pinned) return CUDA_ERROR_INVALID_VALUE;
-  *flags = r.flags;
+  *flags = r.flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing all is mapped
   return CUDA_SUCCESS;
 }

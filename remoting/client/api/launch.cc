@@ -25,6 +25,8 @@ template <uint32_t Capacity>
 CUresult submit_launch(Call& call, const Function* f, const CUlaunchConfig& c,
                        const KernelParams& params) {
   wire::Encoder<Capacity> e(wire::Op::launch, call.context_id(), call.stream_id());
+  // wire::LaunchFields. A struct would cost more instructions: the compiler builds it and copies
+  // it.
   e.put(f->id)
       .put(c.gridDimX)
       .put(c.gridDimY)
@@ -37,7 +39,9 @@ CUresult submit_launch(Call& call, const Function* f, const CUlaunchConfig& c,
       .put(params.bytes)
       .put((uint32_t)0);
   if (c.numAttrs) e.raw(c.attrs, (uint32_t)(c.numAttrs * sizeof(CUlaunchAttribute)));
-  put_params(f, params, [&](const void* p, uint32_t n) { e.raw(p, n); });
+  put_params(f, params, [&](const void* p, uint32_t n) { e.parameter(p, n); });
+  const uint8_t* parameters = e.last(params.bytes);
+  if (CUresult r = map_pinned_parameters(call.context(), f, parameters, params.bytes)) return r;
   return call.send(e.finish(), e.size());
 }
 
@@ -81,7 +85,6 @@ CUresult launch(const CUlaunchConfig& c, CUfunction h, void** pointers, void** e
   if (CUresult r = check_attributes(c)) return r;
   KernelParams params;
   if (CUresult r = resolve_params(f, pointers, extra, params)) return r;
-  if (CUresult r = map_pinned_parameters(call.context(), f, params)) return r;
   if (c.numAttrs && is_cooperative(c))
     if (CUresult r = check_residency(call.context(), h, c)) return r;
   if (kLaunchFieldBytes + params.bytes + c.numAttrs * sizeof(CUlaunchAttribute) <= kSmallRecord)

@@ -20,9 +20,12 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
   if (Context* c = current_context()) {
     Module* m;
     JitLogs logs(n, options, values);
-    if (CUresult r = load_module(c, l->image.data(), l->options, logs, m)) return r;
-    m->of_library = true;
-    l->modules.push_back({c, c->generation, m});
+    CUresult r = load_module(c, l->image.data(), l->options, logs, m);
+    if (r && r != CUDA_ERROR_INVALID_PTX) return r;  // PTX is refused when it is needed
+    if (!r) {
+      m->of_library = true;
+      l->modules.push_back({c, c->generation, m});
+    }
   }
   l->handle = session()->libraries.add(l.get());
   *out = (CUlibrary)l.release()->handle;

@@ -66,6 +66,7 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
     used = leased - std::min(leased, d->heap->leased_bytes()) + d->heap->allocated_bytes();
   *total = limit;
   *free = limit - std::min(limit, used);
+  if (d->heap && leased > limit) d->heap->return_unused();
   return in.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 

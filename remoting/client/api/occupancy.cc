@@ -20,7 +20,7 @@ API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CU
   const Device* d = f->module->context->device;
   int most = f->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
   if (limit > 0) most = std::min(most, limit);
-  int best = 32;
+  int best = *grid = 0;  // if no block fits
   uint64_t best_threads = 0;
   for (int t = (most + 31) & ~31; t >= 32; t -= 32) {
     int blocks = 0, threads = std::min(t, most);
@@ -45,6 +45,7 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
 }
 
 static CUresult query_clusters(int* out, CUfunction h, const CUlaunchConfig* c, wire::Op op) {
+  if (!h) return CUDA_ERROR_INVALID_VALUE;
   REQUIRE_FUNCTION(f, h);
   if (!out || !c || c->numAttrs > wire::kMaxLaunchAttributes || (c->numAttrs && !c->attrs))
     return CUDA_ERROR_INVALID_VALUE;

@@ -157,6 +157,29 @@ CUresult context_number(CUcontext c, uint64_t* id) {
   return r;
 }
 
+// Returns what names a stream in `stream_number`, for stream 0 that of the legacy stream, or of the
+// thread's own stream. cuBLAS and cuSOLVER call both for their workspaces.
+CUresult stream_object(CUcontext handle, CUstream stream, CUstream* out, int per_thread) {
+  REQUIRE_SESSION;
+  Context* c = session()->contexts.get(handle);
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Stream* s = find_stream(!stream && per_thread ? CU_STREAM_PER_THREAD : stream, c);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  *out = s->legacy ? CU_STREAM_LEGACY : (CUstream)s->handle;
+  return CUDA_SUCCESS;
+}
+CUresult stream_number(CUcontext handle, CUstream object, uint64_t* out) {
+  REQUIRE_SESSION;
+  Context* c = session()->contexts.get(handle);
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!object || !out) return CUDA_ERROR_INVALID_VALUE;
+  Stream* s = find_stream(object, c);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  *out = s->id;
+  return CUDA_SUCCESS;
+}
+
 // Calls `visit` for each function of the module. Returns their number.
 int each_function(CUcontext, CUmodule m, void (*visit)(void*, CUfunction), void* data) {
   unsigned count = 0;
@@ -197,7 +220,8 @@ const Slot* table_of(Table t) {
                              {2, (Slot)get_context_storage}}),
       sized<context_checks, 4>({{2, (Slot)check_context}, {3, (Slot)no_checks}}),
       sized<integrity, 3>({{1, (Slot)run_self_test}}),
-      sized<tools_context, 95>({{4, (Slot)context_number}}),
+      sized<tools_context, 95>(
+          {{4, (Slot)context_number}, {39, (Slot)stream_number}, {51, (Slot)stream_object}}),
       sized<tools_module, 64>({{7, (Slot)each_function}}),
       sized<tensor, 64>({{4, (Slot)not_supported}}),
   };

@@ -28,6 +28,7 @@ API CUresult cuStreamDestroy(CUstream h) {
   if (!h || h == CU_STREAM_LEGACY || h == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   Stream* s = session()->streams.remove(h);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (s->capturing) leave_capture(*s);
   Context* c = s->context;
   wire::Encoder<> e(wire::Op::destroy_stream, c->id);
   e.put(s->id);
@@ -42,6 +43,8 @@ API CUresult cuStreamDestroy(CUstream h) {
 API CUresult cuStreamSynchronize(CUstream h) {
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(s, h, c);
+  if (s->legacy)  // forbidden beside captures of other contexts too
+    if (CUresult r = unsafe_in_capture()) return r;
   if (CUresult r = forbid_in_capture(*s)) return r;
   CUresult r = s->legacy ? synchronize(c) : wait_for_submitted(s);
   if (!r) r = flush_kernel_output(c);

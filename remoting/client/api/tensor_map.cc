@@ -3,6 +3,7 @@
 #include "wire/tensor_map.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "client/call.h"
 #include "export.h"
@@ -19,7 +20,9 @@ static CUresult request_map(CUtensorMap* out, const TensorMapRequest& q) {
   wire::Encoder<1024> e(wire::Op::tensor_map, call.context_id());
   e.put(call.reply_id()).put(q);
   wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
-  if (!call.status()) *out = reply.get<CUtensorMap>();
+  if (call.status()) return call.status();
+  auto map = reply.get<CUtensorMap>();
+  std::memcpy((void*)out, &map, sizeof map);
   return call.status();
 }
 
@@ -48,8 +51,7 @@ API CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, 
                                     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                     CUtensorMapL2promotion promotion,
                                     CUtensorMapFloatOOBfill fill) {
-  if (!dimensions || (rank > 1 && !strides) || !box || !element_strides)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!dimensions || !strides || !box || !element_strides) return CUDA_ERROR_INVALID_VALUE;
   TensorMapRequest q =
       make_request(TensorMapKind::tiled, type, rank, p, dimensions, strides, element_strides);
   if (q.rank <= 5) std::copy_n(box, rank, q.box);
@@ -111,6 +113,6 @@ API CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* p) {
   TensorMapRequest q{};
   q.kind = TensorMapKind::replace_address;
   q.address = (uint64_t)p;
-  q.map = *map;
+  std::memcpy((void*)&q.map, (const void*)map, sizeof q.map);
   return request_map(map, q);
 }

@@ -36,23 +36,23 @@ API CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) {
 
 API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray h, unsigned level) {
   REQUIRE_DRIVER();
-  const MipmapState* m = mipmap_of(h);
-  if (!m) return CUDA_ERROR_INVALID_HANDLE;
-  if (!out || level >= m->levels.size()) return CUDA_ERROR_INVALID_VALUE;
-  *out = (CUarray)m->levels[level].get();
+  uint32_t levels = level_count(h);
+  if (!levels) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out || level >= levels) return CUDA_ERROR_INVALID_VALUE;
+  *out = level_of(h, level);
   return CUDA_SUCCESS;
 }
 
 API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* d, CUarray h) {
   REQUIRE_DRIVER();
-  auto* a = array_of(h);
+  auto a = array_of(h);
   if (!d || !a) return CUDA_ERROR_INVALID_HANDLE;
   *d = a->descriptor;
   return CUDA_SUCCESS;
 }
 API CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray h) {
   REQUIRE_DRIVER();
-  auto* a = array_of(h);
+  auto a = array_of(h);
   if (!d || !a) return CUDA_ERROR_INVALID_HANDLE;
   *d = {a->descriptor.Width, a->descriptor.Height, a->descriptor.Format, a->descriptor.NumChannels};
   return CUDA_SUCCESS;
@@ -77,10 +77,10 @@ API CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENT
                                                    CUmipmappedArray h, CUdevice dev) {
   REQUIRE_DEVICE_STATE(d, dev);
   (void)d;
-  return out && !mipmap_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+  return out && !level_count(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }
 API CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out,
                                                  CUmipmappedArray h) {
   REQUIRE_DRIVER();
-  return out && !mipmap_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+  return out && !level_count(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }

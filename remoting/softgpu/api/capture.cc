@@ -103,6 +103,9 @@ API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes,
   if ((n && !nodes) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(c->mutex);
   if (!s->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  for (size_t i = 0; i < n; ++i)
+    if (auto* node = (GraphNode*)nodes[i]; !is_live(node) || node->graph != s->capture->graph)
+      return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) s->tail.clear();
   for (size_t i = 0; i < n; ++i) s->tail.push_back((GraphNode*)nodes[i]);
   return CUDA_SUCCESS;

@@ -48,8 +48,8 @@ API CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
 API CUresult cuCtxDetach(CUcontext ctx) {
   REQUIRE_DRIVER();
   auto* c = (Context*)ctx;
-  if (!ctx || !is_live(c) || c->primary || c->destroyed || c != current())
-    return CUDA_ERROR_INVALID_CONTEXT;
+  if (!ctx || !is_live(c) || c->destroyed || c != current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (c->primary) return cuDevicePrimaryCtxRelease(c->device->ordinal);
   return --c->attached > 0 ? CUDA_SUCCESS : cuCtxDestroy(ctx);
 }
 

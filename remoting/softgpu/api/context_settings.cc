@@ -41,10 +41,10 @@ API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
   *config = CU_FUNC_CACHE_PREFER_NONE;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxSetCacheConfig(CUfunc_cache) {
+API CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
-  return CUDA_SUCCESS;
+  return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   REQUIRE_CURRENT_CONTEXT(c);

@@ -24,7 +24,7 @@ static NodeParams linear_copy(void* to, const void* from, size_t n) {
 }
 
 static CUresult copy(Context* c, CUstream h, void* to, const void* from, size_t n, bool wait) {
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   NodeParams params = linear_copy(to, from, n);
   uint64_t at = enqueue(
       s,
@@ -40,13 +40,8 @@ static CUresult copy(Context* c, CUstream h, void* to, const void* from, size_t 
 // CUDA copies pageable source bytes before the call returns.
 static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from, size_t n,
                         bool wait) {
-  REQUIRE_STREAM_REF(s, h, c);
-  bool pinned;
-  {
-    std::lock_guard lock(driver()->mutex);
-    pinned = find_allocation((uint64_t)from) != nullptr;
-  }
-  if (wait || pinned || is_captured(s)) return copy(c, h, (void*)to, from, n, wait);
+  REQUIRE_WORK_STREAM(s, h, c);
+  if (wait || allocated(from) || is_captured(s)) return copy(c, h, (void*)to, from, n, wait);
   auto snapshot =
       std::make_shared<std::vector<uint8_t>>((const uint8_t*)from, (const uint8_t*)from + n);
   enqueue(s, [=, engine = c->device->engine] {
@@ -88,12 +83,7 @@ API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream s)
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_DEVICE_RANGE(from, n);
   REQUIRE_HOST_POINTER(to, n);
-  bool pinned;
-  {
-    std::lock_guard lock(driver()->mutex);
-    pinned = find_allocation((uint64_t)to) != nullptr;
-  }
-  return copy(c, s, to, (void*)from, n, !pinned);
+  return copy(c, s, to, (void*)from, n, !allocated(to));
 }
 API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) {
   REQUIRE_CURRENT_CONTEXT(c);

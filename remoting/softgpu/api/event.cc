@@ -6,6 +6,7 @@
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/graph_node.h"
+#include "softgpu/driver/shared_event.h"
 #include "softgpu/driver/stream_queue.h"
 
 using namespace softgpu;
@@ -13,8 +14,15 @@ using namespace softgpu;
 API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
   if (!out || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<SharedEvent> shared;
+  if (flags & CU_EVENT_INTERPROCESS) {
+    if (!(flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
+    shared = SharedEvent::create();
+    if (!shared) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   auto* e = new EventState;
   e->context = c;
+  e->shared = std::move(shared);
   e->timed = !(flags & CU_EVENT_DISABLE_TIMING);
   add_handle(e);
   *out = (CUevent)e;
@@ -32,10 +40,18 @@ API CUresult cuEventDestroy(CUevent h) {
   auto* e = (EventState*)h;       \
   if (!h || !is_live(e)) return CUDA_ERROR_INVALID_HANDLE
 
+// Return an object whose destructor completes a new record of a shared event: the operation of a
+// stream ends also when an error of the context keeps it from running. Null for other events.
+static std::shared_ptr<void> begin_shared_record(const EventState& e) {
+  if (!e.shared) return nullptr;
+  return {nullptr,
+          [shared = e.shared, record = e.shared->record()](void*) { shared->complete(record); }};
+}
+
 API CUresult cuEventRecord(CUevent h, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_EVENT_STATE(e, h);
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (e->context != c) return CUDA_ERROR_INVALID_HANDLE;
   {
     std::lock_guard lock(c->mutex);
@@ -46,7 +62,7 @@ API CUresult cuEventRecord(CUevent h, CUstream hs) {
     }
   }
   auto stamp = std::make_shared<uint64_t>(0);
-  uint64_t at = enqueue(s, [stamp] {
+  uint64_t at = enqueue(s, [stamp, completion = begin_shared_record(*e)] {
     *stamp = now();
     return CUDA_SUCCESS;
   });
@@ -73,9 +89,9 @@ static bool capture_external(const StreamRef& s, CUevent event, CUgraphNodeType 
 API CUresult cuEventRecordWithFlags(CUevent h, CUstream hs, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_EVENT_STATE(e, h);
-  (void)e;
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags && e->shared && is_captured(s)) return CUDA_ERROR_NOT_SUPPORTED;
   return flags && capture_external(s, h, CU_GRAPH_NODE_TYPE_EVENT_RECORD) ? CUDA_SUCCESS
                                                                           : cuEventRecord(h, hs);
 }
@@ -89,6 +105,8 @@ API CUresult cuEventQuery(CUevent h) {
     return CUDA_ERROR_CAPTURED_EVENT;
   }
   if (e->context->error) return e->context->error;
+  if (e->shared && !e->shared->is_complete(e->shared->newest()) && !e->shared->recorder_has_ended())
+    return CUDA_ERROR_NOT_READY;
   return e->recorded && e->stream->completed < e->position ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
@@ -106,7 +124,9 @@ API CUresult cuEventSynchronize(CUevent h) {
     s = e->stream;
     at = e->position;
   }
-  return s ? wait_for(s, at) : e->context->error.load();
+  CUresult r = s ? wait_for(s, at) : e->context->error.load();
+  if (r || !e->shared) return r;
+  return wait_for_shared(e->context, *e->shared, e->shared->newest());
 }
 
 // Get the time of an event in nanoseconds.
@@ -138,10 +158,17 @@ API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
 API CUresult cuStreamWaitEvent(CUstream hs, CUevent h, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_EVENT_STATE(e, h);
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags && e->shared && is_captured(s)) return CUDA_ERROR_NOT_SUPPORTED;
   if (flags && capture_external(s, h, CU_GRAPH_NODE_TYPE_WAIT_EVENT)) return CUDA_SUCCESS;
   if (CUresult r = capture_wait(c, s, e); r != CUDA_ERROR_NOT_READY) return r;
+  if (e->shared) {
+    enqueue(s, [c, shared = e->shared, record = e->shared->newest()] {
+      return wait_for_shared(c, *shared, record);
+    });
+    return CUDA_SUCCESS;
+  }
   StreamDependency dependency;
   {
     std::lock_guard lock(e->context->mutex);

@@ -23,7 +23,7 @@ static CUresult fill(CUdeviceptr p, T value, size_t n, CUstream h) {
   if (p % sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
   CheckedSize bytes = CheckedSize(n) * sizeof(T);
   if (!bytes.valid() || !valid_device_range(p, bytes.value())) return CUDA_ERROR_INVALID_VALUE;
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_MEMSET;
   params.fill = {p, 0, (unsigned)value, sizeof(T), n, 1};
@@ -61,7 +61,7 @@ template <typename T>
 static CUresult fill_rows(CUdeviceptr p, size_t pitch, T value, size_t width, size_t height,
                           CUstream h) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_MEMSET;
   params.fill = {p, pitch, (unsigned)value, sizeof(T), width, height};

@@ -101,18 +101,19 @@ API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int va
 API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel f, CUdevice) {
   return cuFuncSetAttribute((CUfunction)f, which, value);
 }
-API CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache) {
+API CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config) {
   REQUIRE_KERNEL_STATE(k, f);
   (void)k;
-  return CUDA_SUCCESS;
+  return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-API CUresult cuFuncSetSharedMemConfig(CUfunction f, CUsharedconfig) {
+API CUresult cuFuncSetSharedMemConfig(CUfunction f, CUsharedconfig config) {
   REQUIRE_KERNEL_STATE(k, f);
   (void)k;
-  return CUDA_SUCCESS;
+  return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_INVALID_VALUE;
 }
-API CUresult cuKernelSetCacheConfig(CUkernel f, CUfunc_cache, CUdevice) {
+API CUresult cuKernelSetCacheConfig(CUkernel f, CUfunc_cache config, CUdevice) {
   REQUIRE_KERNEL_STATE(k, (CUfunction)f);
   (void)k;
-  return CUDA_SUCCESS;
+  return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -17,6 +17,7 @@ API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph h, unsigned l
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
   REQUIRE_LIVE(GraphState, g, h);
+  if (CUresult r = unsafe_in_capture()) return r;
   if (!out || flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
     return out ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   GraphExec* e = nullptr;
@@ -73,7 +74,7 @@ static CUresult launch_memory(GraphExec* e, bool captured) {
 API CUresult cuGraphLaunch(CUgraphExec h, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_LIVE(GraphExec, e, h);
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (CUresult r = launch_memory(e, is_captured(s))) return r;
   GraphLaunch launch(e);
   NodeParams params;
@@ -186,6 +187,13 @@ API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec h, CUgraphNode n,
   NodeParams q;
   CUresult r = mem_op_params(p, q);
   return r ? r : change(e, n, q);
+}
+API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec h, CUgraphNode n, CUgraph hchild) {
+  REQUIRE_LIVE(GraphExec, e, h);
+  REQUIRE_LIVE(GraphState, child, hchild);
+  std::lock_guard lock(e->mutex);
+  auto* s = step_of(e, n);
+  return s ? replace_child(*s, child) : CUDA_ERROR_INVALID_VALUE;
 }
 API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec h, CUgraphNode n, CUevent event) {
   REQUIRE_LIVE(GraphExec, e, h);

@@ -7,7 +7,7 @@ using namespace softgpu;
 
 API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   if (!f) return CUDA_ERROR_INVALID_VALUE;
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_HOST;
@@ -25,7 +25,7 @@ API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
 
 API CUresult cuStreamAddCallback(CUstream h, CUstreamCallback f, void* data, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   if (!f || flags) return CUDA_ERROR_INVALID_VALUE;
   enqueue(s, [=] {
     f(h, CUDA_SUCCESS, data);

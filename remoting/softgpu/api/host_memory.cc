@@ -70,6 +70,6 @@ API CUresult cuMemHostGetFlags(unsigned* flags, void* p) {
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation((uint64_t)p);
   if (!flags || !a || a->kind != Allocation::host) return CUDA_ERROR_INVALID_VALUE;
-  *flags = a->flags;
+  *flags = a->flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing all is mapped
   return CUDA_SUCCESS;
 }

@@ -29,6 +29,11 @@ static CUresult change(GraphNode* n, const decltype(NodeParams::attributes)& att
   return CUDA_SUCCESS;
 }
 
+static int is_cooperative(const GraphNode* n) {
+  auto it = n->params.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  return it != n->params.attributes.end() && it->second.cooperative;
+}
+
 API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode h, CUkernelNodeAttrID which,
                                            const CUkernelNodeAttrValue* value) {
   REQUIRE_KERNEL_NODE(n, h);
@@ -37,6 +42,8 @@ API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode h, CUkernelNodeAttrID whi
   if (which == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
       volume(value->clusterDim.x, value->clusterDim.y, value->clusterDim.z) > 1)
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (which == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && value->cooperative != is_cooperative(n))
+    return CUDA_ERROR_INVALID_VALUE;  // as NVIDIA's driver
   auto attributes = n->params.attributes;
   attributes[which] = *value;
   return change(n, attributes);

@@ -15,7 +15,7 @@ static CUresult launch_grid(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
                             void** extra, bool cooperative) {
   REQUIRE_CURRENT_CONTEXT(c);
   if (!kernel_of(f)) return CUDA_ERROR_INVALID_HANDLE;
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   NodeParams node;
   node.type = CU_GRAPH_NODE_TYPE_KERNEL;
   node.kernel.func = f;

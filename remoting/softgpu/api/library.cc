@@ -7,13 +7,23 @@
 
 using namespace softgpu;
 
+static bool is_refused(CUlibrary l) {
+  return l && is_live((ModuleState*)l) && ((ModuleState*)l)->refused;
+}
+
 API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options,
                                void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
   REQUIRE_DRIVER();
   if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
   Context* c = current();
   ModuleState* m = nullptr;
-  if (CUresult r = load_module(code, c ? c->device->ordinal : 0, n, options, values, m)) return r;
+  CUresult r = load_module(code, c ? c->device->ordinal : 0, n, options, values, m);
+  if (r && r != CUDA_ERROR_INVALID_PTX) return r;
+  if (r) {  // as NVIDIA's driver, which loads libraries when they are needed
+    m = new ModuleState;
+    m->refused = true;
+    add_handle(m);
+  }
   *out = (CUlibrary)m;
   return CUDA_SUCCESS;
 }
@@ -25,20 +35,25 @@ API CUresult cuLibraryUnload(CUlibrary h) {
   return CUDA_SUCCESS;
 }
 API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary l, const char* name) {
+  if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   return cuModuleGetFunction((CUfunction*)out, (CUmodule)l, name);
 }
 API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary l, const char* name) {
+  if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   return cuModuleGetGlobal(p, bytes, (CUmodule)l, name);
 }
 API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary l) {
   if (!out || !is_live((ModuleState*)l)) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   *out = (CUmodule)l;
   return CUDA_SUCCESS;
 }
 API CUresult cuLibraryGetKernelCount(unsigned* n, CUlibrary l) {
+  if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   return cuModuleGetFunctionCount(n, (CUmodule)l);
 }
 API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned n, CUlibrary l) {
+  if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   return cuModuleEnumerateFunctions((CUfunction*)out, n, (CUmodule)l);
 }
 API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) {

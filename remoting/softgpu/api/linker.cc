@@ -54,6 +54,12 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   if (!l || !is_live(l) || !image) return CUDA_ERROR_INVALID_HANDLE;
   if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = link_ptx(l->inputs, l->max_registers);
+  jit::ModuleDescription description;
+  std::string errors;
+  if (driver()->compiler.describe(l->joined, description, errors) == jit::Status::invalid_ptx) {
+    l->logs.write(errors);
+    return CUDA_ERROR_INVALID_PTX;
+  }
   l->logs.write(l->logs.want_errors() ? driver()->compiler.examine(l->joined) : "");
   *image = l->joined.data();
   if (bytes) *bytes = l->joined.size() + 1;

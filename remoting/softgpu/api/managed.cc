@@ -34,7 +34,7 @@ static CUresult check_managed(CUdeviceptr p, size_t n) {
 API CUresult cuMemPrefetchAsync_v2(CUdeviceptr p, size_t n, CUmemLocation, unsigned flags,
                                    CUstream h) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   return flags ? CUDA_ERROR_INVALID_VALUE : check_managed(p, n);
 }
 API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t n, CUdevice, CUstream s) {
@@ -50,7 +50,7 @@ API CUresult cuMemAdvise(CUdeviceptr p, size_t n, CUmem_advise advice, CUdevice)
 }
 API CUresult cuStreamAttachMemAsync(CUstream h, CUdeviceptr p, size_t n, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     return CUDA_ERROR_INVALID_VALUE;
   return check_managed(p, n ? n : 1);

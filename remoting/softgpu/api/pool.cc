@@ -44,7 +44,7 @@ static CUresult capture_free(const StreamRef& s, CUdeviceptr p) {
 API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_LIVE(Pool, p, h);
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   if (!bytes) return CUDA_SUCCESS;
@@ -61,7 +61,7 @@ API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) {
 
 API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, hs, c);
+  REQUIRE_WORK_STREAM(s, hs, c);
   if (!p) return CUDA_SUCCESS;
   {
     std::lock_guard lock(driver()->mutex);

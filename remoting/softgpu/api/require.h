@@ -21,6 +21,9 @@
 #define REQUIRE_STREAM_REF(stream, handle, context) \
   StreamRef stream;                                 \
   if (CUresult r = stream_for(handle, context, stream)) return r
+#define REQUIRE_WORK_STREAM(stream, handle, context) \
+  StreamRef stream;                                  \
+  if (CUresult r = stream_for_work(handle, context, stream)) return r
 // The object of a handle whose kind the caller knows.
 #define REQUIRE_LIVE(type, object, handle) \
   auto* object = (type*)(handle);          \

@@ -2,21 +2,22 @@
 #include "softgpu/driver/row_copy.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/graph_node.h"
+#include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
 
 using namespace softgpu;
 
 static CUresult copy(const CUDA_MEMCPY3D& p, CUstream h, bool wait) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   params.copy = p;
   std::function<CUresult()> run;
   if (CUresult r = copy_runner(c->device->engine, p, run)) return r;
   uint64_t at = enqueue(s, std::move(run), {}, &params);
-  // Pageable memory may change or be freed after the call.
-  bool pageable = p.srcMemoryType == CU_MEMORYTYPE_HOST || p.dstMemoryType == CU_MEMORYTYPE_HOST;
+  bool pageable = (p.srcMemoryType == CU_MEMORYTYPE_HOST && !allocated(p.srcHost)) ||
+                  (p.dstMemoryType == CU_MEMORYTYPE_HOST && !allocated(p.dstHost));
   return wait || pageable ? wait_for(s, at) : CUDA_SUCCESS;
 }
 

@@ -34,18 +34,21 @@ API CUresult cuStreamDestroy(CUstream h) {
   if (!h || h == CU_STREAM_LEGACY || h == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   REQUIRE_STREAM_REF(s, h, c);
   std::lock_guard lock(c->mutex);
-  if (auto capture = s->capture; capture && capture->origin == s) {
-    end_capture(*capture);
-    discard_graph(*capture);
-  }
+  cancel_capture(s);
   s->closing = true;  // its operations complete; the legacy stream still waits for them
   if (s->completed == s->enqueued) std::erase(c->streams, s);
   std::erase_if(c->streams, [&](auto& o) { return o->closing && o->completed == o->enqueued; });
   return CUDA_SUCCESS;
 }
 
+static bool is_legacy(CUstream h) {
+  return h == CU_STREAM_LEGACY || (!h && !t_per_thread_default);
+}
+
 API CUresult cuStreamSynchronize(CUstream h) {
   REQUIRE_CURRENT_CONTEXT(c);
+  if (is_legacy(h))  // forbidden beside captures of other contexts too
+    if (CUresult r = unsafe_in_capture()) return r;
   REQUIRE_STREAM_REF(s, h, c);
   if (s->legacy) return wait_for_context(c);
   uint64_t end;

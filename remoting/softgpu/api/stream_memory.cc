@@ -12,7 +12,7 @@ using namespace softgpu;
 template <typename T>
 static CUresult wait(CUstream h, CUdeviceptr p, T value, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   if (p % sizeof(T) || !valid_device_range(p, sizeof(T)) ||
       flags & ~(unsigned)(3 | CU_STREAM_WAIT_VALUE_FLUSH))
     return CUDA_ERROR_INVALID_VALUE;
@@ -26,7 +26,7 @@ static CUresult wait(CUstream h, CUdeviceptr p, T value, unsigned flags) {
 template <typename T>
 static CUresult write(CUstream h, CUdeviceptr p, T value, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
-  REQUIRE_STREAM_REF(s, h, c);
+  REQUIRE_WORK_STREAM(s, h, c);
   if (p % sizeof(T) || !valid_device_range(p, sizeof(T)) ||
       flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
     return CUDA_ERROR_INVALID_VALUE;

@@ -13,7 +13,7 @@ API CUresult cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* r) 
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
   if (!out || !r || r->resType != CU_RESOURCE_TYPE_ARRAY) return CUDA_ERROR_INVALID_VALUE;
-  const ArrayState* a = array_of(r->res.array.hArray);
+  auto a = array_of(r->res.array.hArray);
   if (!a) return CUDA_ERROR_INVALID_HANDLE;
   if (!(a->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST)) return CUDA_ERROR_INVALID_VALUE;
   auto state = std::make_unique<SurfaceState>();

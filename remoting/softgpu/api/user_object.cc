@@ -1,5 +1,4 @@
 // CUDA entry points: objects of the program that graphs keep alive.
-#include <algorithm>
 #include <climits>
 
 #include "softgpu/api/require.h"
@@ -36,21 +35,19 @@ API CUresult cuGraphRetainUserObject(CUgraph hg, CUuserObject h, unsigned count,
   REQUIRE_LIVE(UserObject, o, h);
   if (!count || count > INT_MAX || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) retain_object(o, count);
-  g->objects.insert(g->objects.end(), count, o);
+  hold_object(o, count, flags & CU_GRAPH_USER_OBJECT_MOVE);
+  count_of(g->objects, o) += count;
   return CUDA_SUCCESS;
 }
 
 API CUresult cuGraphReleaseUserObject(CUgraph hg, CUuserObject h, unsigned count) {
   REQUIRE_LIVE(GraphState, g, hg);
   REQUIRE_LIVE(UserObject, o, h);
-  unsigned released = 0;
-  while (released < count) {
-    auto it = std::find(g->objects.begin(), g->objects.end(), o);
-    if (it == g->objects.end()) break;
-    g->objects.erase(it);
-    ++released;
-  }
-  if (released) release_object(o, released);
-  return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  uint64_t& held = count_of(g->objects, o);
+  bool valid = count && held >= count;
+  if (valid) held -= count;
+  std::erase_if(g->objects, [](auto& entry) { return !entry.second; });
+  if (!valid) return CUDA_ERROR_INVALID_VALUE;
+  drop_objects({{o, count}});
+  return CUDA_SUCCESS;
 }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/device/arena.h"
@@ -29,6 +31,14 @@ static bool overlaps_mapping(const Driver& d, uint64_t address, uint64_t bytes) 
          address - std::prev(next)->first < std::prev(next)->second.bytes;
 }
 
+// As NVIDIA's driver 580 does: once a context exists, small ranges get addresses of its choice. Its
+// limit is between 2 and 64 MiB.
+static uint64_t wanted_address(const Driver& d, uint64_t hint, uint64_t bytes) {
+  constexpr uint64_t kPlacedBytes = 64ull << 20;
+  bool has_context = std::ranges::any_of(d.devices, [](auto& device) { return !!device->runner; });
+  return hint % kGranularity || (has_context && bytes < kPlacedBytes) ? 0 : hint;
+}
+
 API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr hint,
                                  unsigned long long flags) {
   Driver* d = driver();
@@ -36,7 +46,7 @@ API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, C
   if (!out || !bytes || bytes % kGranularity || flags || (align & (align - 1)) ||
       align > kGranularity)
     return CUDA_ERROR_INVALID_VALUE;
-  uint64_t at = reserve_addresses(bytes, hint % kGranularity ? 0 : hint);
+  uint64_t at = reserve_addresses(bytes, wanted_address(*d, hint, bytes));
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(d->mutex);
   d->allocations[at] = {Allocation::reserved, at, bytes, 0, nullptr, 0, 0, d->next_id++};

@@ -56,14 +56,20 @@ void texture(Cta*, uint64_t, const TextureRead*, uint32_t* out) {
 void surface(Cta*, uint64_t, const SurfaceAccess*, uint64_t* values) {
   std::memset(values, 0, 32);
 }
+uint32_t query(Cta*, uint64_t, const ObjectQuery*) {
+  return 0;
+}
+uint32_t tensor(Cta*, uint64_t, const TensorCopy*) {
+  return 0;
+}
 uint8_t* host_pointer(Cta* c, uint64_t address, uint32_t bytes) {
   if (address - kRegisteredBase > kRegisteredBytes - bytes) on_fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
 }
 void condition(Cta*, uint64_t, uint32_t) {}
 
-constexpr Host kHost{on_fault, print,   allocate,     release,  assertion,
-                     texture,  surface, host_pointer, condition};
+constexpr Host kHost{on_fault, print, allocate, release,      assertion, texture,
+                     surface,  query, tensor,   host_pointer, condition};
 
 void map_at(uint64_t address, uint64_t bytes, int protection) {
   void* p = mmap((void*)address, bytes, protection,

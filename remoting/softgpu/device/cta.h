@@ -37,6 +37,7 @@ typedef struct TextureRead {
   double where[3];            /* coordinates; of a cube: a direction */
   double across[3], along[3]; /* derivatives of the coordinates, for TEXTURE_GRADIENT */
   double level;               /* for TEXTURE_LEVEL */
+  int32_t offset[3];          /* in texels of the level */
   uint32_t mode, layer;
   uint32_t component;    /* for gather */
   uint8_t dimensions;    /* of a layer or face */
@@ -64,7 +65,50 @@ typedef struct SurfaceAccess {
   uint8_t dimensions, layered;
   uint8_t bytes, elements; /* of one element; their number */
   uint8_t is_signed;
+  uint8_t formatted; /* not 0: where[0] is a texel or element, and the format of the array counts */
 } SurfaceAccess;
+
+enum {
+  QUERY_WIDTH = 0,
+  QUERY_HEIGHT = 1,
+  QUERY_DEPTH = 2,
+  QUERY_CHANNEL_TYPE = 3,
+  QUERY_CHANNEL_ORDER = 4,
+  QUERY_NORMALIZED = 5,
+  QUERY_LAYERS = 6,
+  QUERY_LEVELS = 7,
+  QUERY_SAMPLES = 8,
+  QUERY_FILTER = 9,
+  QUERY_ADDRESS_0 = 10,
+  QUERY_ADDRESS_1 = 11,
+  QUERY_ADDRESS_2 = 12,
+  QUERY_LINEAR_LAYOUT = 13
+};
+/* A query of an attribute of a texture or surface. */
+typedef struct ObjectQuery {
+  int32_t level; /* of a mipmapped array */
+  uint8_t attribute, of_surface;
+} ObjectQuery;
+
+/* What a copy of a box of a tensor does with its elements. */
+enum {
+  TENSOR_LOAD = 0, /* to shared memory; the others: from shared memory */
+  TENSOR_STORE = 1,
+  TENSOR_ADD = 2,
+  TENSOR_MIN = 3,
+  TENSOR_MAX = 4,
+  TENSOR_INC = 5,
+  TENSOR_DEC = 6,
+  TENSOR_AND = 7,
+  TENSOR_OR = 8,
+  TENSOR_XOR = 9
+};
+typedef struct TensorCopy {
+  int32_t where[5]; /* first element of the box; gather4: a column and four rows */
+  uint32_t shared;  /* address in shared memory */
+  uint8_t operation, dimensions;
+  uint8_t gather4;
+} TensorCopy;
 
 struct Cta;
 /* Functions of the driver that kernels call. */
@@ -79,6 +123,9 @@ typedef struct Host {
   void (*texture)(struct Cta* c, uint64_t handle, const TextureRead* read, uint32_t* out);
   /* Loads to or stores from up to four elements. */
   void (*surface)(struct Cta* c, uint64_t handle, const SurfaceAccess* access, uint64_t* values);
+  uint32_t (*query)(struct Cta* c, uint64_t handle, const ObjectQuery* query);
+  /* Copies a box of the tensor of a map. Returns its bytes in shared memory. */
+  uint32_t (*tensor)(struct Cta* c, uint64_t map, const TensorCopy* copy);
   uint8_t* (*host_pointer)(struct Cta* c, uint64_t address,
                            uint32_t bytes); /* registered host memory; faults otherwise */
   void (*condition)(struct Cta* c, uint64_t handle, uint32_t value); /* sets a graph condition */

@@ -54,6 +54,17 @@ void surface(Cta* c, uint64_t handle, const SurfaceAccess* access, uint64_t* val
   if (int kind = runner_of(c)->host().access_surface(handle, *access, values))
     fault(c, kind, handle);
 }
+uint32_t query(Cta* c, uint64_t handle, const ObjectQuery* q) {
+  uint32_t value = 0;
+  if (!runner_of(c)->host().query(handle, *q, value)) fault(c, FAULT_ADDRESS, handle);
+  return value;
+}
+uint32_t tensor(Cta* c, uint64_t map, const TensorCopy* copy) {
+  const SharedMemory shared{(uint8_t*)c->shared_base, c->shared_bytes};
+  TensorResult result = runner_of(c)->host().copy_tensor(map, *copy, shared);
+  if (result.fault) fault(c, result.fault, result.address);
+  return result.bytes;
+}
 uint8_t* outside(Cta* c, uint64_t address, uint32_t bytes) {
   if (!runner_of(c)->host().registered(address, bytes)) fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
@@ -61,8 +72,8 @@ uint8_t* outside(Cta* c, uint64_t address, uint32_t bytes) {
 void condition(Cta* c, uint64_t handle, uint32_t value) {
   if (!set_condition(handle, value)) fault(c, FAULT_ADDRESS, handle);
 }
-constexpr Host kHost{fault,   print,   allocate, release,  assertion,
-                     texture, surface, outside,  condition};
+constexpr Host kHost{fault,   print, allocate, release, assertion, texture,
+                     surface, query, tensor,   outside, condition};
 
 }  // namespace
 

@@ -38,6 +38,19 @@ struct Launch {
   uint64_t local_bytes() const { return (CheckedSize(kernel->local_bytes) * threads()).value(); }
 };
 
+// The shared memory of a block.
+struct SharedMemory {
+  uint8_t* base;
+  uint32_t bytes;
+};
+
+// The result of a copy of a tensor: the bytes in shared memory, or the kind and address of a fault.
+struct TensorResult {
+  uint32_t bytes = 0;
+  int fault = 0;
+  uint64_t address = 0;
+};
+
 class GridRunner {
  public:
   // Look-ups in the tables of the driver. Worker threads call them.
@@ -46,6 +59,8 @@ class GridRunner {
     bool (*sample)(uint64_t texture, const TextureRead& read, uint32_t* out);
     // Return 0 or the kind of a fault.
     int (*access_surface)(uint64_t surface, const SurfaceAccess& access, uint64_t* values);
+    bool (*query)(uint64_t object, const ObjectQuery& query, uint32_t& value);
+    TensorResult (*copy_tensor)(uint64_t map, const TensorCopy& copy, const SharedMemory& shared);
   };
   GridRunner(Engine* engine, unsigned workers, const HostMemory& host);
   Fault run(const Launch& launch);  // blocks until the grid is complete

@@ -83,14 +83,24 @@ unsigned ArrayState::channel_bytes() const {
   return softgpu::channel_bytes(descriptor.Format);
 }
 
-const ArrayState* array_of(CUarray a) {
-  auto* array = (const ArrayState*)a;
-  return a && is_live(array) ? array : nullptr;
+std::optional<ArrayState> array_of(CUarray a) {
+  return copy_of((const ArrayState*)a);
 }
 
-const MipmapState* mipmap_of(CUmipmappedArray m) {
-  auto* mipmap = (const MipmapState*)m;
-  return m && is_live(mipmap) ? mipmap : nullptr;
+uint32_t level_count(CUmipmappedArray h) {
+  auto* m = (const MipmapState*)h;
+  uint32_t count = 0;
+  with_live_as(kind_of<MipmapState>(), m, [&] { count = (uint32_t)m->levels.size(); });
+  return count;
+}
+
+CUarray level_of(CUmipmappedArray h, uint32_t level) {
+  auto* m = (const MipmapState*)h;
+  const ArrayState* found = nullptr;
+  with_live_as(kind_of<MipmapState>(), m, [&] {
+    if (level < m->levels.size()) found = m->levels[level].get();
+  });
+  return (CUarray)found;
 }
 
 CUresult create_array(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, CUarray* out) {
@@ -126,9 +136,10 @@ CUresult create_mipmap(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned le
 }
 
 CUresult destroy_array(CUarray h) {
-  const ArrayState* a = array_of(h);
-  if (!a) return CUDA_ERROR_INVALID_HANDLE;
-  if (a->is_level) return CUDA_ERROR_INVALID_VALUE;
+  auto* a = (const ArrayState*)h;
+  auto known = array_of(h);
+  if (!known) return CUDA_ERROR_INVALID_HANDLE;
+  if (known->is_level) return CUDA_ERROR_INVALID_VALUE;
   if (!remove_handle(a)) return CUDA_ERROR_INVALID_HANDLE;
   unmap_array(a->ordinal, a->base, a->bytes);
   delete a;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "checked_size.h"
@@ -36,10 +37,12 @@ struct MipmapState {
   std::vector<std::unique_ptr<ArrayState>> levels;  // from the largest one
 };
 
-// Return the array of a handle, or null.
-const ArrayState* array_of(CUarray a);
-// Return the mipmapped array of a handle, or null.
-const MipmapState* mipmap_of(CUmipmappedArray m);
+// Return a copy of the array of a handle; nothing if the handle is not live.
+std::optional<ArrayState> array_of(CUarray a);
+// Return the number of levels of a mipmapped array; 0 if the handle is not live.
+uint32_t level_count(CUmipmappedArray h);
+// Return a level of a mipmapped array, or null.
+CUarray level_of(CUmipmappedArray h, uint32_t level);
 // Return the size of one channel in bytes; 0 if the format is not supported.
 unsigned channel_bytes(CUarray_format format);
 

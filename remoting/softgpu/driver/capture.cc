@@ -68,6 +68,13 @@ void discard_graph(Capture& capture) {
   if (!capture.caller_owned) destroy_graph(capture.graph);
 }
 
+void cancel_capture(const StreamRef& s) {
+  auto capture = s->capture;
+  if (!capture || capture->origin != s) return;
+  end_capture(*capture);
+  discard_graph(*capture);
+}
+
 void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> run) {
   if (s.capture->invalid) return;
   s.tail = {add_node(s.capture->graph, std::move(params), std::move(run), s.tail)};

@@ -39,6 +39,9 @@ void begin_capture(const StreamRef& s, GraphState* graph, std::vector<GraphNode*
 CUresult end_capture(Capture& capture);
 // Destroy the graph of a capture that has ended, unless it is the program's own.
 void discard_graph(Capture& capture);
+// End the capture that began on a stream, if there is one, without a graph. The caller holds
+// Context::mutex.
+void cancel_capture(const StreamRef& s);
 // Append a call as a node at the end of the stream; nothing runs. The caller holds Context::mutex.
 void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> run);
 void invalidate(Capture& capture);

@@ -29,6 +29,25 @@ static bool has_condition(const GraphState* g, uint64_t handle) {
   return false;
 }
 
+static bool uses_condition(const GraphState* g, uint64_t handle) {
+  for (auto& n : g->nodes) {
+    if (n->params.type == CU_GRAPH_NODE_TYPE_CONDITIONAL && n->params.conditional.handle == handle)
+      return true;
+    for (auto* body : n->params.bodies)
+      if (uses_condition(body, handle)) return true;
+  }
+  return false;
+}
+
+bool uses_all_conditions(const GraphState* g) {
+  for (auto& c : g->conditions)
+    if (!uses_condition(g, c.handle)) return false;
+  for (auto& n : g->nodes)
+    for (auto* body : n->params.bodies)
+      if (!uses_all_conditions(body)) return false;
+  return true;
+}
+
 CUresult add_conditional(CUgraphNode* out, GraphState* g, const std::vector<GraphNode*>& after,
                          CUDA_CONDITIONAL_NODE_PARAMS& p) {
   if (!has_condition(g, p.handle) || !is_valid(p)) return CUDA_ERROR_INVALID_VALUE;

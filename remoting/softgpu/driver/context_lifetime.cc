@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <thread>
 
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/handles.h"
 #include "softgpu/driver/memory.h"
+#include "softgpu/driver/object_query.h"
 #include "softgpu/driver/stream_queue.h"
 #include "softgpu/driver/surface.h"
+#include "softgpu/driver/tensor_copy.h"
 #include "softgpu/driver/texture.h"
 
 namespace softgpu {
@@ -29,7 +32,8 @@ Context* create_context(DeviceState* d, unsigned flags, bool primary) {
   if (!d->runner)
     d->runner = std::make_unique<GridRunner>(
         d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u),
-        GridRunner::HostMemory{registered_memory, sample_texture, access_surface});
+        GridRunner::HostMemory{registered_memory, sample_texture, access_surface, query_object,
+                               copy_tensor});
   dr->handles[c] = kind_of<Context>();
   return c;
 }
@@ -52,7 +56,10 @@ void destroy_context(Context* c) {
   for (uint64_t base : bases) release_memory(base);
   c->device->engine->refund(c->device->engine->config().context_bytes);
   std::lock_guard lock(c->mutex);
-  for (auto& s : c->streams) s->closing = true;
+  for (auto& s : c->streams) {
+    cancel_capture(s);
+    s->closing = true;
+  }
 }
 
 bool is_usable(CUcontext handle) {

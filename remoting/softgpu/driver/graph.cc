@@ -20,7 +20,7 @@ GraphState* make_graph() {
 
 void destroy_graph(GraphState* g) {
   remove_handle(g);
-  for (auto* o : g->objects) release_object(o, 1);
+  drop_objects(g->objects);
   for (auto& n : g->nodes) {
     remove_handle(n.get());
     if (n->params.child) destroy_graph(n->params.child);

@@ -11,15 +11,14 @@
 #include <vector>
 
 #include "softgpu/driver/graph_node.h"
+#include "softgpu/driver/user_object.h"
 
 namespace softgpu {
-
-struct UserObject;
 
 struct GraphState {
   unsigned id = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;
-  std::vector<UserObject*> objects;  // one entry for each reference
+  ObjectCounts objects;
   // A condition lives as long as a graph or an executable graph uses it.
   struct Condition {
     uint64_t handle;

@@ -8,7 +8,7 @@ namespace softgpu {
 
 GraphState* clone_graph(const GraphState* g) {
   GraphState* copy = make_graph();
-  copy->objects = retain_objects(g->objects);
+  copy->objects = hold_objects(g->objects);
   for (auto& n : g->nodes) {
     NodeParams params = n->params;
     auto run = n->run;

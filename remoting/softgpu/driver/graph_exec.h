@@ -41,4 +41,8 @@ CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& 
 // Replace the steps by those of a graph with nodes of the same types in the same order.
 CUresult update(GraphExec* e, const GraphState* g);
 
+// Let the step of a child graph node run another graph with the same topology. The caller holds
+// GraphExec::mutex.
+CUresult replace_child(GraphExec::Step& step, GraphState* child);
+
 }  // namespace softgpu

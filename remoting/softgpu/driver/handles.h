@@ -2,8 +2,13 @@
 // any value, so each handle is looked up, with the type of its object, before it is used: the
 // address of an object that was freed may be that of one of another type.
 //
+// A thread of a kernel that uses an object while another thread destroys it takes a copy of it:
+// destruction waits for the work of one context only.
+//
 // Thread safety: every function takes Driver::mutex; callers must not hold it. kind_of takes none.
 #pragma once
+#include <functional>
+#include <optional>
 #include <type_traits>
 
 namespace softgpu {
@@ -18,12 +23,20 @@ const void* kind_of() {
 }
 
 bool is_live_as(const void* kind, const void* handle);
+// Call a function while the object cannot be removed. Return false if the handle is not live.
+bool with_live_as(const void* kind, const void* handle, const std::function<void()>& call);
 void add_handle_as(const void* kind, const void* handle);
 bool remove_handle_as(const void* kind, const void* handle);
 
 template <typename T>
 bool is_live(const T* handle) {
   return is_live_as(kind_of<T>(), handle);
+}
+template <typename T>
+std::optional<T> copy_of(const T* handle) {
+  std::optional<T> copy;
+  with_live_as(kind_of<T>(), handle, [&] { copy = *handle; });
+  return copy;
 }
 template <typename T>
 void add_handle(const T* handle) {

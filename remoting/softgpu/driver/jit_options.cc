@@ -26,7 +26,7 @@ void JitLogs::Log::write(const std::string& text) const {
   size_t n = std::min<size_t>(room - 1, text.size());
   std::memcpy(buffer, text.data(), n);
   buffer[n] = 0;
-  *bytes = (void*)n;
+  *bytes = (void*)std::min<size_t>(text.size(), room);  // of a cut text with its end
 }
 
 void JitLogs::write(const std::string& errors) const {

@@ -30,6 +30,11 @@ CUresult finish_host_write(CUresult r, CUdeviceptr p) {
   return host ? cuStreamSynchronize(nullptr) : CUDA_SUCCESS;
 }
 
+bool allocated(const void* address) {
+  std::lock_guard lock(driver()->mutex);
+  return find_allocation((uint64_t)address) != nullptr;
+}
+
 bool registered_memory(uint64_t address, uint32_t bytes) {
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation(address);

@@ -23,6 +23,9 @@ CUresult allocate_host_memory(Context* c, size_t bytes, unsigned flags, void** o
 CUresult release_memory(uint64_t base);
 // Return whether kernels and copies may access all of [address, address + bytes).
 bool valid_device_range(uint64_t address, size_t bytes);
+// Return whether an address is in an allocation. Other memory is pageable: it may change or be
+// freed after a call.
+bool allocated(const void* address);
 // Return whether [address, address + bytes) is registered host memory, which kernels may access.
 bool registered_memory(uint64_t address, uint32_t bytes);
 

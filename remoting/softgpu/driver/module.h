@@ -34,6 +34,7 @@ struct GlobalState {
 
 struct ModuleState {
   int ordinal = 0;          // device
+  bool refused = false;     // a library whose PTX is invalid, which its use reports
   int max_registers = 255;  // of a thread, as the linker was configured
   std::string ptx;
   std::map<std::string, std::unique_ptr<KernelState>> kernels;

@@ -36,8 +36,11 @@ CUresult node_runner(Context* c, NodeParams& p, std::function<CUresult()>& run) 
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return mem_op_runner(c, p.mem_ops, run);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return p.event && is_live((EventState*)p.event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: {
+      auto* e = (EventState*)p.event;
+      if (!e || !is_live(e)) return CUDA_ERROR_INVALID_VALUE;
+      return e->shared ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;  // other processes see streams
+    }
     case CU_GRAPH_NODE_TYPE_EMPTY: return CUDA_SUCCESS;
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }

@@ -29,7 +29,7 @@ struct Side {
 };
 
 CUresult rows_of_array(const Side& side, const CUDA_MEMCPY3D& c, Rows& out) {
-  const ArrayState* a = array_of(side.array);
+  auto a = array_of(side.array);
   if (!a || !(side.x + c.WidthInBytes).within(a->pitch()) ||
       !(side.y + c.Height).within(a->rows()) || !(side.z + c.Depth).within(a->slices()))
     return CUDA_ERROR_INVALID_VALUE;

@@ -15,7 +15,7 @@ CUresult stream_for(CUstream h, Context* c, StreamRef& out) {
   if (h == nullptr || h == CU_STREAM_LEGACY) {
     // It would wait for every blocking stream, captured ones included.
     for (auto& s : c->streams)
-      if (s->blocking && s->capture) {
+      if (s->blocking && !s->closing && s->capture) {
         invalidate(*s->capture);
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
       }
@@ -38,6 +38,13 @@ CUresult stream_for(CUstream h, Context* c, StreamRef& out) {
       return CUDA_SUCCESS;
     }
   return CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult stream_for_work(CUstream h, Context* c, StreamRef& out) {
+  if (CUresult r = stream_for(h, c, out)) return r;
+  std::lock_guard lock(out->context->mutex);
+  return out->capture && out->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                               : CUDA_SUCCESS;
 }
 
 }  // namespace softgpu

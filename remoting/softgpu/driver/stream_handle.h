@@ -15,5 +15,7 @@ extern thread_local int t_per_thread_default;
 // Find a stream by its handle: null is the legacy stream, or the calling thread's own if it is the
 // default; CU_STREAM_LEGACY and CU_STREAM_PER_THREAD name them.
 CUresult stream_for(CUstream handle, Context* c, StreamRef& out);
+// The same for a call that submits work, which fails if the capture of the stream is invalid.
+CUresult stream_for_work(CUstream handle, Context* c, StreamRef& out);
 
 }  // namespace softgpu

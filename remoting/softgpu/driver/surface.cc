@@ -1,6 +1,7 @@
 #include "softgpu/driver/surface.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "checked_size.h"
@@ -68,13 +69,56 @@ uint8_t* element_of(const ArrayState& array, const SurfaceAccess& a) {
   CheckedSize row = CheckedSize((uint64_t)z) * array.rows() + (uint64_t)y;
   return (uint8_t*)(row * pitch + (uint64_t)x + array.base).value();
 }
+// Return the bits of a channel for a value of 32 bits: a float for arrays of floats, otherwise an
+// integer, which saturates.
+uint32_t formatted(uint32_t value, CUarray_format format) {
+  float f;
+  std::memcpy(&f, &value, 4);
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8: return std::min(value, 255u);
+    case CU_AD_FORMAT_UNSIGNED_INT16: return std::min(value, 65535u);
+    case CU_AD_FORMAT_SIGNED_INT8: return (uint8_t)std::clamp((int32_t)value, -128, 127);
+    case CU_AD_FORMAT_SIGNED_INT16: return (uint16_t)std::clamp((int32_t)value, -32768, 32767);
+    case CU_AD_FORMAT_HALF: return std::bit_cast<uint16_t>((_Float16)f);
+    default: return value;
+  }
+}
+
+// Return the access of sust.p as one of bytes, and set `values` to the channels of its texel.
+// Channels without a value become 0.
+SurfaceAccess store_of_texel(const ArrayState& array, const SurfaceAccess& a, uint64_t* values) {
+  SurfaceAccess bytes = a;
+  bytes.bytes = (uint8_t)array.channel_bytes();
+  bytes.elements = (uint8_t)array.descriptor.NumChannels;
+  for (unsigned i = 0; i < bytes.elements; ++i)
+    values[i] = i < a.elements ? formatted((uint32_t)values[i], array.descriptor.Format) : 0;
+  return bytes;
+}
+
+bool is_signed_format(CUarray_format f) {
+  return f == CU_AD_FORMAT_SIGNED_INT8 || f == CU_AD_FORMAT_SIGNED_INT16 ||
+         f == CU_AD_FORMAT_SIGNED_INT32;
+}
+
+// Return the access of sust.p or sured.p as one of bytes.
+SurfaceAccess unformatted(const ArrayState& array, const SurfaceAccess& a, uint64_t* values) {
+  SurfaceAccess bytes = a.operation == SURFACE_STORE ? store_of_texel(array, a, values) : a;
+  if (a.operation != SURFACE_STORE) bytes.is_signed = is_signed_format(array.descriptor.Format);
+  // A row has at most 32 MiB; elements beyond it stay beyond it.
+  // NOLINTNEXTLINE(custom-unchecked-product): constants of an instruction
+  int64_t limit = (int64_t)array.pitch().value(), size = (int64_t)bytes.bytes * bytes.elements;
+  // NOLINTNEXTLINE(custom-unchecked-product): 32 MiB times 16
+  bytes.where[0] = (int32_t)(std::clamp<int64_t>(a.where[0], -1, limit) * size);
+  return bytes;
+}
 }  // namespace
 
-int access_surface(uint64_t handle, const SurfaceAccess& a, uint64_t* values) {
-  auto* s = (const SurfaceState*)handle;
-  if (!handle || !is_live(s)) return FAULT_ADDRESS;
-  const ArrayState* array = array_of(s->resource.res.array.hArray);
+int access_surface(uint64_t handle, const SurfaceAccess& access, uint64_t* values) {
+  auto s = copy_of((const SurfaceState*)handle);
+  if (!s) return FAULT_ADDRESS;
+  auto array = array_of(s->resource.res.array.hArray);
   if (!array) return FAULT_ADDRESS;
+  const SurfaceAccess a = access.formatted ? unformatted(*array, access, values) : access;
   uint8_t* at = element_of(*array, a);
   if (!at) {
     std::fill_n(values, a.elements, 0);

@@ -15,8 +15,8 @@ struct SurfaceState {
   CUDA_RESOURCE_DESC resource = {};  // an array with CUDA_ARRAY3D_SURFACE_LDST
 };
 
-// Execute suld, sust or sured: load to or store from access.elements values. Return 0 or the kind
-// of a fault.
+// Execute suld, sust or sured: load to or store from access.elements values; there is room for
+// four. Return 0 or the kind of a fault.
 int access_surface(uint64_t handle, const SurfaceAccess& access, uint64_t* values);
 
 }  // namespace softgpu

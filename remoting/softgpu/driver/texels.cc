@@ -11,7 +11,7 @@ namespace softgpu {
 namespace {
 constexpr uint64_t kMaxTexels = INT32_MAX;  // of a row or column
 
-bool texels_of_array(const ArrayState* a, Texels& out) {
+bool texels_of_array(const std::optional<ArrayState>& a, Texels& out) {
   if (!a) return false;
   uint64_t pitch = a->pitch().value();
   out = {a->base,
@@ -23,11 +23,6 @@ bool texels_of_array(const ArrayState* a, Texels& out) {
          a->slices(),
          (CheckedSize(pitch) * a->rows()).value()};
   return true;
-}
-
-const ArrayState* level_of(CUmipmappedArray h, uint32_t level) {
-  const MipmapState* m = mipmap_of(h);
-  return m && level < m->levels.size() ? m->levels[level].get() : nullptr;
 }
 
 float half_value(uint16_t h) {
@@ -90,15 +85,15 @@ CheckedSize Texels::bytes() const {
 
 uint32_t levels_of(const CUDA_RESOURCE_DESC& r) {
   if (r.resType != CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return 1;
-  const MipmapState* m = mipmap_of(r.res.mipmap.hMipmappedArray);
-  return m ? (uint32_t)m->levels.size() : 1;
+  return std::max(level_count(r.res.mipmap.hMipmappedArray), 1u);
 }
 
 bool texels_of(const CUDA_RESOURCE_DESC& r, uint32_t level, Texels& out) {
   if (r.resType == CU_RESOURCE_TYPE_ARRAY) {
     if (!texels_of_array(array_of(r.res.array.hArray), out)) return false;
   } else if (r.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-    if (!texels_of_array(level_of(r.res.mipmap.hMipmappedArray, level), out)) return false;
+    if (!texels_of_array(array_of(level_of(r.res.mipmap.hMipmappedArray, level)), out))
+      return false;
   } else if (r.resType == CU_RESOURCE_TYPE_LINEAR) {
     uint64_t texel = volume(channel_bytes(r.res.linear.format), r.res.linear.numChannels, 1);
     out = {r.res.linear.devPtr,

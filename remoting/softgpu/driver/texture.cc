@@ -132,6 +132,7 @@ void read_level(const TextureState& s, const Texels& t, const TextureRead& read,
     level.at[1] *= (double)t.height;
     level.at[2] *= (double)t.depth;
   }
+  for (int n = 0; n < read.dimensions; ++n) level.at[n] += read.offset[n];
   out[0] = out[1] = out[2] = out[3] = 0;
   bool linear =
       d.filterMode == CU_TR_FILTER_MODE_LINEAR && s.resource.resType != CU_RESOURCE_TYPE_LINEAR;
@@ -146,11 +147,17 @@ void read_level(const TextureState& s, const Texels& t, const TextureRead& read,
 // Return the level that fits derivatives of the coordinates: texels lie about one step apart.
 double level_of_gradient(const TextureRead& read, const Texels& t, bool normalized) {
   const double sizes[3] = {(double)t.width, (double)t.height, (double)t.depth};
-  double squares[2] = {0, 0};
+  double squares[2] = {0, 0}, across[3], along[3];
+  std::copy_n(read.across, 3, across);
+  std::copy_n(read.along, 3, along);
+  if (read.cube) {
+    cube_derivative(read.where, read.across, across);
+    cube_derivative(read.where, read.along, along);
+  }
   for (int n = 0; n < read.dimensions; ++n) {
-    double size = normalized ? sizes[n] : 1;
-    squares[0] += read.across[n] * size * read.across[n] * size;
-    squares[1] += read.along[n] * size * read.along[n] * size;
+    double size = normalized || read.cube ? sizes[n] : 1;
+    squares[0] += across[n] * size * across[n] * size;
+    squares[1] += along[n] * size * along[n] * size;
   }
   return std::log2(std::max(squares[0], squares[1])) / 2;
 }
@@ -192,9 +199,9 @@ CUresult check_texture(const TextureState& s) {
 }
 
 bool sample_texture(uint64_t handle, const TextureRead& read, uint32_t out[4]) {
-  auto* s = (const TextureState*)handle;
+  auto s = copy_of((const TextureState*)handle);
   Texels t;
-  if (!handle || !is_live(s) || !texels_of(s->resource, 0, t)) return false;
+  if (!s || !texels_of(s->resource, 0, t)) return false;
   double level = chosen_level(*s, read, t, levels_of(s->resource));
   bool floats = !is_integer(t.format) ||
                 (!(s->description.flags & CU_TRSF_READ_AS_INTEGER) && channel_bytes(t.format) < 4);

@@ -9,26 +9,47 @@ namespace softgpu {
 
 static std::mutex g_objects_mutex;
 
-void retain_object(UserObject* o, unsigned count) {
-  std::lock_guard lock(g_objects_mutex);
-  o->references += count;
-}
-
-void release_object(UserObject* o, unsigned count) {
+// Drop references of a kind, at most those that there are.
+static void drop(UserObject* o, uint64_t UserObject::* kind, uint64_t count) {
   {
     std::lock_guard lock(g_objects_mutex);
-    o->references -= std::min(count, o->references);
-    if (o->references) return;
+    o->*kind -= std::min(count, o->*kind);
+    if (o->own || o->held) return;
   }
   remove_handle(o);
   o->destroy(o->pointer);
   delete o;
 }
 
-std::vector<UserObject*> retain_objects(const std::vector<UserObject*>& objects) {
+uint64_t& count_of(ObjectCounts& counts, UserObject* o) {
+  for (auto& [known, count] : counts)
+    if (known == o) return count;
+  return counts.emplace_back(o, 0).second;
+}
+
+void retain_object(UserObject* o, uint64_t count) {
   std::lock_guard lock(g_objects_mutex);
-  for (auto* o : objects) ++o->references;
+  o->own += count;
+}
+
+void release_object(UserObject* o, uint64_t count) {
+  drop(o, &UserObject::own, count);
+}
+
+void hold_object(UserObject* o, uint64_t count, bool move) {
+  std::lock_guard lock(g_objects_mutex);
+  o->held += count;
+  if (move) o->own -= std::min(count, o->own);
+}
+
+ObjectCounts hold_objects(const ObjectCounts& objects) {
+  std::lock_guard lock(g_objects_mutex);
+  for (auto& [o, count] : objects) o->held += count;
   return objects;
+}
+
+void drop_objects(const ObjectCounts& objects) {
+  for (auto& [o, count] : objects) drop(o, &UserObject::held, count);
 }
 
 }  // namespace softgpu

@@ -31,11 +31,8 @@ std::optional<Expr> comparison(const std::string& op, const Expr& a, const Expr&
   return std::nullopt;
 }
 
-Expr compared(const FunctionScope& scope, const Instruction& ins) {
-  for (auto& m : ins.mods)
-    if (m == "f16x2" || m == "bf16x2") scope.refuse();
-  Type t = last_type(ins);
-  Expr a = scope.read(ins.operands.at(1), t), b = scope.read(ins.operands.at(2), t);
+// Return the comparison that an instruction names, of values of type `t`.
+Expr compared(const FunctionScope& scope, const Instruction& ins, Type t, Expr a, Expr b) {
   if ((t == kF32 || t == kF16) && ins.take("ftz")) {
     a = expr(t, "ftz_{}({})", c_type(t), a);
     b = expr(t, "ftz_{}({})", c_type(t), b);
@@ -74,10 +71,32 @@ void emit_setp(const FunctionScope& scope, const Instruction& ins, const Expr& c
   scope.assign(out, to.elements[1], {"second", kPredicate});
 }
 
+// Return half `number` of an operand with two of them.
+Expr half_of(const FunctionScope& scope, const Operand& o, Type t, int number) {
+  return expr(t, "as_{}((u16)({} >> {}))", c_type(t), scope.read_bits(o, kB32), 16 * number);
+}
+
+// setp of f16x2 or bf16x2: the predicates are those of the lower and of the upper halves.
+void emit_setp_of_halves(const FunctionScope& scope, const Instruction& ins, Type t, Code& out) {
+  const Operand& to = ins.operands.at(0);
+  if (ins.op != "setp" || to.kind != OperandKind::pair) scope.refuse();
+  auto block = out.block("");
+  for (int i = 0; i < 2; ++i) {
+    Expr c = compared(scope, ins, t, half_of(scope, ins.operands.at(1), t, i),
+                      half_of(scope, ins.operands.at(2), t, i));
+    out.add("u8 q{} = (u8){}", i, combined(scope, ins, c));
+  }
+  for (size_t i = 0; i < 2; ++i) scope.assign(out, to.elements[i], expr(kPredicate, "q{}", i));
+}
+
 }  // namespace
 
 void emit_compare(FunctionScope& scope, const Instruction& ins, Code& out) {
-  Expr c = compared(scope, ins);
+  if (ins.take("f16x2")) return emit_setp_of_halves(scope, ins, kF16, out);
+  if (ins.take("bf16x2")) return emit_setp_of_halves(scope, ins, kBF16, out);
+  Type compared_type = last_type(ins);
+  Expr c = compared(scope, ins, compared_type, scope.read(ins.operands.at(1), compared_type),
+                    scope.read(ins.operands.at(2), compared_type));
   if (ins.op == "setp") return emit_setp(scope, ins, c, out);
   Type t = first_type(ins);
   Expr value = combined(scope, ins, c);

@@ -15,6 +15,8 @@ void emit_exchange(FunctionScope& scope, const ptx::Instruction& ins, Code& out)
 void emit_mma(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_move_matrices(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_transpose_matrix(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+// scaled_matrix.cc
+void emit_scaled_mma(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 // wmma.cc
 void emit_wmma(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 

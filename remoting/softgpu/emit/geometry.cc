@@ -39,14 +39,17 @@ void check_scalar(const FunctionScope& scope, const Operand& o, Type type) {
 ObjectOperand::ObjectOperand(const FunctionScope& scope, const Operand& where,
                              const Geometry& geometry, Type coordinate)
     : scope_(scope), where_(where), geometry_(geometry), type_(coordinate) {
-  if (where.kind != OperandKind::address || where.elements.size() != 2 || where.offset)
+  if (where.kind != OperandKind::address || where.elements.size() < 2 || where.offset)
     scope.refuse();
+  if (where.elements.size() > 2)
+    scope.refuse("samplers: CUDA has no function that creates one apart from its texture");
   const Operand& at = where.elements[1];
   check_scalar(scope, where.elements[0], kU64);
   bool vector = at.kind == OperandKind::vector;
-  if (vector ? at.elements.size() != geometry.elements : geometry.elements != 1)
+  size_t elements = vector ? at.elements.size() : 1;  // those behind the coordinates are not used
+  if (elements < geometry.elements || elements == 3 || elements > 4)
     scope.reject("it has a wrong number of coordinates");
-  for (size_t i = 0; i < geometry.elements; ++i)
+  for (size_t i = 0; i < elements; ++i)
     check_scalar(scope, element(i), geometry.layered && i == 0 ? kU32 : coordinate);
 }
 

@@ -10,7 +10,24 @@ using Emit = void (*)(FunctionScope& scope, const Instruction& ins, Code& out);
 
 void emit_nothing(FunctionScope&, const Instruction&, Code&) {}
 
-void emit_fence(FunctionScope&, const Instruction&, Code& out) {
+// fence.proxy.tensormap::generic.release.scope, or .acquire.scope [map], 128
+void check_map_fence(const FunctionScope& scope, const Instruction& ins) {
+  constexpr uint64_t kMapBytes = 128;
+  bool acquires = ins.has("acquire");
+  bool has_scope = ins.has("cta") || ins.has("cluster") || ins.has("gpu") || ins.has("sys");
+  if (acquires == ins.has("release") || !has_scope) scope.refuse();
+  if (acquires && ins.operands.at(1).bits != kMapBytes) scope.reject("its size is 128");
+}
+
+// All proxies are one: copies are done at once.
+void emit_fence(FunctionScope& scope, const Instruction& ins, Code& out) {
+  static const std::set<std::string> kProxies = {"alias", "async", "tensormap::generic"};
+  static const std::set<std::string> kSpaces = {"global", "shared::cta", "shared::cluster"};
+  if (ins.take("proxy")) {
+    if (!ins.take_one_of(kProxies)) scope.refuse();
+    if (ins.has("async")) (void)ins.take_one_of(kSpaces);
+    if (ins.has("tensormap::generic")) check_map_fence(scope, ins);
+  }
   out.add("__atomic_thread_fence(__ATOMIC_SEQ_CST)");
 }
 
@@ -114,13 +131,16 @@ const std::map<std::string, Emit> kInstructions = {
     {"sub", emit_arithmetic},
     {"subc", emit_arithmetic},
     {"suld", emit_surface},
+    {"suq", emit_query},
     {"sured", emit_surface},
     {"sust", emit_surface},
     {"szext", emit_bit_field},
     {"tanh", emit_arithmetic},
+    {"tensormap", emit_tensor_map},
     {"testp", emit_test_property},
     {"tex", emit_texture},
     {"tld4", emit_texture},
+    {"txq", emit_query},
     {"vabsdiff2", emit_video_difference},
     {"vabsdiff4", emit_video_difference},
     {"xor", emit_bit_field},
@@ -130,7 +150,8 @@ const std::map<std::string, Emit> kInstructions = {
 
 void emit_instruction(FunctionScope& scope, const Instruction& ins, Code& out) {
   scope.begin(ins);
-  if (ins.has("cluster")) scope.refuse("thread block clusters are not supported");
+  if (ins.has("cluster") && (ins.op == "barrier" || ins.op == "mapa"))
+    scope.refuse("thread block clusters are not supported");
   auto it = kInstructions.find(ins.op);
   if (it == kInstructions.end()) scope.refuse();
   it->second(scope, ins, out);

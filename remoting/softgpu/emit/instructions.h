@@ -11,6 +11,7 @@ void emit_instruction(FunctionScope& scope, const ptx::Instruction& ins, Code& o
 void emit_arithmetic(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_atomic(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_bit_field(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+void emit_bulk_copy(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_call(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_compare(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_convert(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
@@ -22,8 +23,10 @@ void emit_mbarrier(FunctionScope& scope, const ptx::Instruction& ins, Code& out)
 void emit_memory_access(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_move(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_permute(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+void emit_query(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_select(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_surface(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+void emit_tensor_map(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_test_address(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_test_property(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_texture(FunctionScope& scope, const ptx::Instruction& ins, Code& out);

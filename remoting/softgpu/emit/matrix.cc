@@ -5,57 +5,19 @@
 
 #include "softgpu/emit/access.h"
 #include "softgpu/emit/cross_lane.h"
+#include "softgpu/emit/fragments.h"
 
 namespace softgpu::emit {
 
 using ptx::Instruction;
 using ptx::Operand;
-using ptx::OperandKind;
-using ptx::Type;
 
 namespace {
 
 constexpr int kMaxFragmentRegisters = 4;  // of one lane
 constexpr int kMatrixRowBytes = 16;       // of ldmatrix and stmatrix
 
-Code::Block for_all_lanes(Code& out) {
-  return out.block("for (u32 l = 0; l < 32; ++l)");
-}
-
-int registers_in(const Operand& o) {
-  return o.kind == OperandKind::vector ? (int)o.elements.size() : 1;
-}
-const Operand& register_of(Operand&&, int) = delete;  // the result would outlive its operand
-const Operand& register_of(const Operand& o, int i) {
-  return o.kind == OperandKind::vector ? o.elements.at((size_t)i) : o;
-}
-
-void gather(const FunctionScope& scope, const char* array, const Operand& from, Type t, Code& out) {
-  for (int i = 0; i < registers_in(from); ++i)
-    out.add("{}[l][{}] = {}", array, i, scope.read_bits(register_of(from, i), t));
-}
-
-void scatter(const FunctionScope& scope, const char* array, const Operand& to, Type t, Code& out) {
-  auto lane = for_all_lanes(out);
-  for (int i = 0; i < registers_in(to); ++i)
-    scope.assign(out, register_of(to, i), expr(t, "{}[l][{}]", array, i));
-}
-
-// The element types of A and B that device/runtime/matrix.h computes with.
-struct Element {
-  const char* kind;
-  int per_register;
-};
-const Element* element_of(const std::string& word) {
-  static const std::map<std::string, Element> kElements = {
-      {"f16", {"E_F16", 2}},   {"bf16", {"E_BF16", 2}}, {"tf32", {"E_TF32", 1}},
-      {"e4m3", {"E_E4M3", 4}}, {"e5m2", {"E_E5M2", 4}}, {"s8", {"E_S8", 4}},
-      {"u8", {"E_U8", 4}}};
-  auto it = kElements.find(word);
-  return it == kElements.end() ? nullptr : &it->second;
-}
-
-// mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype
+// mma.sync.aligned.shape.row.col{.kind::f8f6f4}{.satfinite}.dtype.atype.btype.ctype
 struct Mma {
   int m = 0, n = 0, k = 0;
   std::string d, a, b, c;  // element types
@@ -79,18 +41,6 @@ struct Mma {
   bool is_double() const { return d == "f64" && m == 8 && k == 4; }
 };
 
-// A fragment is a vector of registers of a type, or of bits.
-void check_registers(const FunctionScope& scope, const Operand& o, int expected, Type type) {
-  if (o.kind != OperandKind::vector || registers_in(o) != expected)
-    scope.reject("a fragment has a wrong number of registers");
-  for (auto& element : o.elements) {
-    auto it = scope.function.registers.find(element.name);
-    if (it == scope.function.registers.end() || it->second.bits != type.bits ||
-        (it->second.is_float() && !type.is_float()))
-      scope.reject("an element of a fragment is not a register of its size");
-  }
-}
-
 void emit_double_mma(const FunctionScope& scope, const Instruction& ins, Code& out) {
   check_registers(scope, ins.operands[0], 2, kF64);
   check_registers(scope, ins.operands[1], 1, kF64);
@@ -112,13 +62,17 @@ void emit_double_mma(const FunctionScope& scope, const Instruction& ins, Code& o
 }  // namespace
 
 void emit_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (ins.has("block_scale")) return emit_scaled_mma(scope, ins, out);
   Mma mma(scope, ins);
   if (mma.is_double()) return emit_double_mma(scope, ins, out);
   const Element *a = element_of(mma.a), *b = element_of(mma.b);
-  bool integer = mma.a == "s8" || mma.a == "u8";
-  if (!a || !b || mma.d != mma.c || (mma.d != "f32" && mma.d != "f16" && mma.d != "s32") ||
-      integer != (mma.d == "s32"))
+  if (!a || !b) scope.refuse();
+  bool integer = a->is_integer, with_kind = ins.take("kind::f8f6f4");
+  if (mma.d != mma.c || (mma.d != "f32" && mma.d != "f16" && mma.d != "s32") ||
+      integer != (mma.d == "s32") || integer != b->is_integer)
     scope.refuse();
+  if (with_kind ? !a->in_byte || !b->in_byte || mma.k != 32 : a->needs_kind || b->needs_kind)
+    scope.reject("its kind does not fit its types");
   int lanes = 32 * a->per_register, m = mma.m, k = mma.k;
   if (k > 32 || m * k % lanes || 8 * k % lanes || (m == 8 && !integer) ||
       m * k / lanes > kMaxFragmentRegisters)

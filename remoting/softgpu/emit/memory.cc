@@ -65,6 +65,7 @@ void emit_memory_access(FunctionScope& scope, const Instruction& ins, Code& out)
 // cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes that are read}. The copy is done at
 // once, so groups and waits need no code.
 void emit_copy_async(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (ins.has("bulk")) return emit_bulk_copy(scope, ins, out);
   if (!ins.take("async")) scope.refuse();
   if (ins.has("mbarrier")) {
     if (!ins.take("mbarrier") || !ins.take("arrive")) scope.refuse();

@@ -17,10 +17,10 @@ using Words = std::set<std::string>;
 // There are no caches.
 const Words kLoadCaching = {"ca", "cg", "cs", "lu", "cv", "nc", "unified"};
 const Words kStoreCaching = {"wb", "cg", "cs", "wt"};
-// Ordered accesses and fences are sequentially consistent for all threads of the device.
-const Words kScopes = {"cta", "gpu", "sys"};
-const Words kFences = {"sc",    "acq_rel", "acquire",       "release",
-                       "proxy", "alias",   "mbarrier_init", "async"};
+// Ordered accesses and fences are sequentially consistent for all threads of the device. A cluster
+// is one thread block: no launch makes larger ones.
+const Words kScopes = {"cta", "cluster", "gpu", "sys"};
+const Words kFences = {"sc", "acq_rel", "acquire", "release", "mbarrier_init"};
 
 // Modifiers of an opcode, apart from those of caches and scopes.
 const std::map<std::string, Words> kOfOpcode = {
@@ -60,7 +60,7 @@ const std::map<std::string, Words> kOfOpcode = {
     // The fragments of wmma.mma do not depend on the layouts of their matrices.
     {"wmma", {"sync", "aligned", "row", "col"}},
 };
-const Words kWithScope = {"ld", "st", "atom", "red", "fence", "membar", "mbarrier"};
+const Words kWithScope = {"ld", "st", "atom", "red", "fence", "membar", "mbarrier", "tensormap"};
 const Words kAccesses = {"ld",       "ldu",           "st",          "atom", "red", "cp",
                          "prefetch", "applypriority", "createpolicy"};
 

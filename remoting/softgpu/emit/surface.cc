@@ -1,5 +1,4 @@
-// suld.b, sust.b and sured.b: the driver accesses the surface. The formatted ones (sust.p, sured.p)
-// are refused.
+// suld.b, sust.b, sured.b, and the formatted sust.p and sured.p: the driver accesses the surface.
 #include "softgpu/device/cta.h"
 #include "softgpu/emit/geometry.h"
 #include "softgpu/emit/instructions.h"
@@ -25,18 +24,21 @@ int operation_of(const FunctionScope& scope, const Instruction& ins, Type t) {
                                                          {"or", SURFACE_OR}};
   const std::string* word = ins.take_one_of(kOperations);
   if (!word) scope.refuse();
-  bool bitwise = *word == "and" || *word == "or";
-  if (bitwise != (t.kind == 'b')) scope.reject("the operation has another type");
+  bool bitwise = *word == "and" || *word == "or", order = *word == "min" || *word == "max";
+  // The format of the array determines the sign of the types of sured.p.
+  bool matches = ins.has("p") ? t.bits == 32 || order : bitwise == (t.kind == 'b');
+  if (!matches) scope.reject("the operation has another type");
   return kOperations.at(*word);
 }
 
-Type element_type(const FunctionScope& scope, const Instruction& ins) {
+Type element_type(const FunctionScope& scope, const Instruction& ins, bool formatted) {
   Type t = last_type(ins);
   bool reduces = ins.op == "sured";
   bool integer = t.kind == 'b' || t.kind == 'u' || t.kind == 's';
-  if (reduces ? !integer || t.bits < 32 || (t.kind == 'b' && t.bits == 64) : t.kind != 'b')
+  bool bits_only = !reduces || formatted;
+  if (bits_only ? t.kind != 'b' : !integer || (t.kind == 'b' && t.bits == 64)) scope.refuse();
+  if (t.bits > 64 || (reduces && t.bits < 32) || (formatted && !reduces && t.bits != 32))
     scope.refuse();
-  if (t.bits > 64) scope.refuse();
   return t;
 }
 
@@ -53,14 +55,16 @@ void emit_access(const FunctionScope& scope, const Instruction& ins, const Geome
   out.add("access.bytes = {}", t.bytes());
   out.add("access.elements = {}", elements);
   if (t.is_signed()) out.add("access.is_signed = 1");
+  if (ins.has("p")) out.add("access.formatted = 1");
 }
 
 }  // namespace
 
 void emit_surface(FunctionScope& scope, const Instruction& ins, Code& out) {
-  if (!ins.take("b") || ins.operands.size() != 2) scope.refuse();
+  bool formatted = ins.op != "suld" && ins.take("p");
+  if ((!formatted && !ins.take("b")) || ins.operands.size() != 2) scope.refuse();
   Geometry g = geometry_of(scope, ins);
-  Type t = element_type(scope, ins);
+  Type t = element_type(scope, ins, formatted);
   int elements = vector_length(ins);
   bool loads = ins.op == "suld", reduces = ins.op == "sured";
   if (g.cube || t.bytes() * elements > kMaxBytes || (reduces && (g.layered || elements > 1)))

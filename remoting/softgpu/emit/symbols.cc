@@ -35,7 +35,27 @@ const std::map<std::string, std::string> kSpecialRegisters = {
     {"%cluster_ctarank", "0"},
     {"%cluster_nctarank", "1"},
     {"%cluster_ctaid.x", "0"},
-    {"%cluster_nctaid.x", "1"}};
+    {"%cluster_ctaid.y", "0"},
+    {"%cluster_ctaid.z", "0"},
+    {"%cluster_nctaid.x", "1"},
+    {"%cluster_nctaid.y", "1"},
+    {"%cluster_nctaid.z", "1"},
+    // A cluster is one thread block.
+    {"%clusterid.x", "k.ctaid[0]"},
+    {"%clusterid.y", "k.ctaid[1]"},
+    {"%clusterid.z", "k.ctaid[2]"},
+    {"%nclusterid.x", "k.nctaid[0]"},
+    {"%nclusterid.y", "k.nctaid[1]"},
+    {"%nclusterid.z", "k.nctaid[2]"},
+    // The fourth dimension does not exist.
+    {"%tid.w", "0"},
+    {"%ntid.w", "0"},
+    {"%ctaid.w", "0"},
+    {"%nctaid.w", "0"},
+    {"%clusterid.w", "0"},
+    {"%nclusterid.w", "0"},
+    {"%cluster_ctaid.w", "0"},
+    {"%cluster_nctaid.w", "0"}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// tex and tld4: the driver reads the texture; forms with offsets, comparisons, samplers or narrow
-// types are refused.
+// tex and tld4: the driver reads the texture. Forms with samplers or comparisons of depths are
+// refused: CUDA sets neither.
 #include "softgpu/device/cta.h"
 #include "softgpu/emit/geometry.h"
 #include "softgpu/emit/instructions.h"
@@ -13,60 +13,77 @@ using ptx::Type;
 
 namespace {
 
-// The types of texels and of coordinates.
+// The texel that an instruction returns, and the type of its coordinates.
 struct Types {
   Type texel, coordinate;
+  bool pairs = false;  // two registers with two halves each
+  size_t registers() const { return pairs ? 2 : 4; }
 };
 
 Types types_of(const FunctionScope& scope, const Instruction& ins) {
   std::optional<Type> coordinate;
   if (!ins.mods.empty()) coordinate = type_of(ins.take_at(ins.mods.size() - 1));
-  Types t{first_type(ins), coordinate.value_or(kF32)};
-  if (!coordinate || t.texel.bits != 32 || t.texel.kind == 'b' ||
-      (t.coordinate != kF32 && t.coordinate != kS32))
+  Types t;
+  t.coordinate = coordinate.value_or(kF32);
+  t.pairs = ins.take("f16x2");
+  t.texel = t.pairs ? kB32 : first_type(ins);
+  bool known = t.pairs || t.texel == kF16 || (t.texel.bits == 32 && t.texel.kind != 'b');
+  if (!coordinate || !known || (t.coordinate != kF32 && t.coordinate != kS32) ||
+      (ins.op == "tld4" && t.texel.bits != 32) || !ins.take(t.pairs ? "v2" : "v4"))
     scope.refuse();
   return t;
 }
 
-// The derivatives of the coordinates, for tex.grad.
-void emit_derivatives(const FunctionScope& scope, const Operand& o, const Geometry& g, bool along,
-                      Code& out) {
-  size_t elements = g.coordinates() == 3 ? 4 : (size_t)g.coordinates();
-  if (o.kind != OperandKind::vector || o.elements.size() != elements)
-    scope.reject("derivatives are a vector with an element for each coordinate");
-  for (auto& element : o.elements) check_scalar(scope, element, kF32);
-  for (int i = 0; i < g.dimensions; ++i) {
-    Expr value = scope.read(o.elements[(size_t)i], kF32);
-    if (along)
-      out.add("read.along[{}] = (double){}", i, value);
-    else
-      out.add("read.across[{}] = (double){}", i, value);
+// The operands behind the address, one after the other.
+class Rest {
+ public:
+  Rest(const FunctionScope& scope, const Instruction& ins) : scope_(scope), ins_(ins) {}
+  const Operand& next(const char* missing) {
+    if (at_ >= ins_.operands.size()) scope_.reject(missing);
+    return ins_.operands[at_++];
   }
+  bool empty() const { return at_ >= ins_.operands.size(); }
+
+ private:
+  const FunctionScope& scope_;
+  const Instruction& ins_;
+  size_t at_ = 2;
+};
+
+// Append an assignment for each dimension of a vector operand, which has `type`. An offset may have
+// elements behind them, which are not used.
+void emit_vector(const FunctionScope& scope, const Operand& o, int dimensions, Type type,
+                 const char* member, Code& out) {
+  size_t needed = dimensions == 3 ? 4 : (size_t)dimensions, elements = o.elements.size();
+  bool fits = elements == needed || (!type.is_float() && elements > needed && elements != 3);
+  if (o.kind != OperandKind::vector || !fits || elements > 4)
+    scope.reject("a vector needs an element for each coordinate");
+  for (auto& element : o.elements) check_scalar(scope, element, type);
+  for (int i = 0; i < dimensions; ++i)
+    out.add("read.{}[{}] = {}", member, i, scope.read(o.elements[(size_t)i], type));
 }
 
-// Append what determines the level. Return the number of operands.
-size_t emit_level(const FunctionScope& scope, const Instruction& ins, const Geometry& g,
-                  Type coordinate, Code& out) {
+// Append what determines the level.
+void emit_level(const FunctionScope& scope, const Instruction& ins, const Geometry& g,
+                Type coordinate, Rest& rest, Code& out) {
   if (ins.take("level")) {
-    if (ins.operands.size() < 3) scope.reject("it has no level");
-    const Operand& level = ins.operands[2];
+    const Operand& level = rest.next("it has no level");
     bool vector = level.kind == OperandKind::vector;
     if (vector && level.elements.size() != 1) scope.reject("its level is no number");
     const Operand& number = vector ? level.elements[0] : level;
     check_scalar(scope, number, coordinate);
     out.add("read.mode = {}", (int)TEXTURE_LEVEL);
     out.add("read.level = (double){}", scope.read(number, coordinate));
-    return 3;
-  }
-  if (ins.take("grad")) {
-    if (ins.operands.size() < 4 || g.cube || coordinate != kF32) scope.refuse();
+  } else if (ins.take("grad")) {
+    if (coordinate != kF32) scope.refuse();
     out.add("read.mode = {}", (int)TEXTURE_GRADIENT);
-    emit_derivatives(scope, ins.operands[2], g, false, out);
-    emit_derivatives(scope, ins.operands[3], g, true, out);
-    return 4;
+    const Operand& across = rest.next("it has no derivatives");
+    emit_vector(scope, across, g.coordinates(), kF32, "across", out);
+    const Operand& along = rest.next("it has derivatives of one direction only");
+    emit_vector(scope, along, g.coordinates(), kF32, "along", out);
+  } else {
+    (void)ins.take("base");
   }
-  (void)ins.take("base");
-  return 2;
 }
 
 // Append the component that tld4 gathers.
@@ -79,16 +96,48 @@ void emit_component(const FunctionScope& scope, const Instruction& ins, const Ge
   out.add("read.component = {}", kComponents.at(*component));
 }
 
+void emit_offset(const FunctionScope& scope, const Geometry& g, Rest& rest, Code& out) {
+  if (rest.empty()) return;
+  const Operand& offset = rest.next("");
+  if (offset.kind != OperandKind::vector)
+    scope.refuse("comparisons of depths: CUDA has no function that sets the comparison");
+  if (g.cube) scope.reject("coordinates of a cube have no offset");
+  emit_vector(scope, offset, g.dimensions, kS32, "offset", out);
+  if (!rest.empty())
+    scope.refuse("comparisons of depths: CUDA has no function that sets the comparison");
+}
+
+Expr half(const char* texel, size_t i) {
+  return expr(kU32, "(u32)bits_f16((f16)as_f32({}[{}]))", texel, i);
+}
+
+void emit_result(const FunctionScope& scope, const Operand& to, const Types& types, Code& out) {
+  const Operand& vector = to.kind == OperandKind::pair ? to.elements[0] : to;
+  if (vector.kind != OperandKind::vector || vector.elements.size() != types.registers())
+    scope.refuse();
+  for (size_t i = 0; i < types.registers(); ++i) {
+    const Operand& element = vector.elements[i];
+    if (element.kind == OperandKind::sink) continue;
+    if (types.pairs)
+      scope.assign(out, element,
+                   expr(kU32, "{} | {} << 16", half("texel", 2 * i), half("texel", 2 * i + 1)));
+    else if (types.texel == kF16)
+      scope.assign(out, element, expr(kU16, "(u16){}", half("texel", i)));
+    else
+      scope.assign(out, element, expr(kU32, "texel[{}]", i));
+  }
+  // All texels are in memory: there are no sparse arrays.
+  if (to.kind == OperandKind::pair) scope.assign(out, to.elements[1], {"1", kPredicate});
+}
+
 }  // namespace
 
 void emit_texture(FunctionScope& scope, const Instruction& ins, Code& out) {
   Geometry g = geometry_of(scope, ins);
-  auto [texel, coordinate] = types_of(scope, ins);
-  bool gathers = ins.op == "tld4";
-  if (!ins.take("v4") || ins.operands.size() < 2 || (g.cube && coordinate != kF32)) scope.refuse();
-  const Operand& to = ins.operands[0];
-  if (to.kind != OperandKind::vector || to.elements.size() != 4) scope.refuse();
-  ObjectOperand from(scope, ins.operands[1], g, coordinate);
+  Types types = types_of(scope, ins);
+  if (g.cube && types.coordinate != kF32) scope.refuse();
+  if (ins.operands.size() < 2) scope.reject("it needs a texture");
+  ObjectOperand from(scope, ins.operands[1], g, types.coordinate);
   auto block = out.block("");
   out.add("TextureRead read = {0}");
   out.add("read.dimensions = {}", g.dimensions);
@@ -99,17 +148,15 @@ void emit_texture(FunctionScope& scope, const Instruction& ins, Code& out) {
   if (g.cube) out.add("read.cube = 1");
   for (int i = 0; i < g.coordinates(); ++i)
     out.add("read.where[{}] = (double){}", i, from.coordinate(i));
-  size_t operands = 2;
-  if (gathers)
-    emit_component(scope, ins, g, coordinate, out);
+  Rest rest(scope, ins);
+  if (ins.op == "tld4")
+    emit_component(scope, ins, g, types.coordinate, out);
   else
-    operands = emit_level(scope, ins, g, coordinate, out);
-  if (ins.operands.size() != operands) scope.refuse("offsets and comparisons");
+    emit_level(scope, ins, g, types.coordinate, rest, out);
+  emit_offset(scope, g, rest, out);
   out.add("u32 texel[4]");
   out.add("c->host->texture(c, {}, &read, texel)", from.object());
-  for (size_t i = 0; i < 4; ++i)
-    if (to.elements[i].kind != OperandKind::sink)
-      scope.assign(out, to.elements[i], expr(kU32, "texel[{}]", i));
+  emit_result(scope, ins.operands[0], types, out);
 }
 
 }  // namespace softgpu::emit

@@ -266,6 +266,15 @@ API nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t h, nvmlDeviceArchitectur
   return NVML_SUCCESS;
 }
 
+API nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t h, unsigned* out) {
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(out);
+  constexpr unsigned kCoresOfMultiprocessor = 128;
+  // NOLINTNEXTLINE(custom-unchecked-product): at most 256 multiprocessors
+  *out = d->engine->config().multiprocessors * kCoresOfMultiprocessor;
+  return NVML_SUCCESS;
+}
+
 API nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t h, nvmlComputeMode_t* mode) {
   REQUIRE_NVML_DEVICE(d, h);
   (void)d;

@@ -145,7 +145,7 @@ void FunctionParser::registers() {
   while (cursor_.is_kind(TokenKind::directive)) {
     std::string d = cursor_.take().text;
     if (d == "v2" || d == "v4")
-      cursor_.refuse("vector registers are not supported by the software GPU");
+      cursor_.refuse("vector registers (.reg ." + d + ") are not supported by the software GPU");
     if (!kTypes.count(d) || typed) cursor_.refuse("unknown register type ." + d);
     type = kTypes.at(d);
     typed = true;

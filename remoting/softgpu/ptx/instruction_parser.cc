@@ -4,7 +4,7 @@
 
 namespace softgpu::ptx {
 
-constexpr size_t kMaxVectorElements = 8;
+constexpr size_t kMaxVectorElements = 8, kMaxAddressElements = 3;
 
 Instruction InstructionParser::parse() {
   Instruction ins;
@@ -92,14 +92,16 @@ void InstructionParser::name(Operand& o) {
   if (cursor_.accept("+")) {
     o.kind = OperandKind::symbol;
     o.offset = parse_integer(cursor_);
-  } else if (cursor_.accept("[")) {  // the address of the first element
+  } else if (cursor_.accept("[")) {
     o.kind = OperandKind::symbol;
-    if (cursor_.integer()) cursor_.refuse(text + "[n] is supported for n = 0 only");
+    o.indexed = true;
+    if (cursor_.is_kind(TokenKind::word)) cursor_.refuse(text + "[register] is not supported");
+    o.index = parse_integer(cursor_);
     cursor_.expect("]");
   }
 }
 
-// `register+offset`, `symbol`, `number`, or `texture, coordinates`
+// `register+offset`, `symbol`, `number`, or `texture, sampler, coordinates`
 Operand InstructionParser::address() {
   Operand a{OperandKind::address, "", 0, 0, false, {}};
   if (begins_constant(cursor_)) {
@@ -108,7 +110,10 @@ Operand InstructionParser::address() {
     Operand base{OperandKind::reg, scopes_.resolve(cursor_.word()), 0, 0, false, {}};
     a.elements.push_back(base);
     if (cursor_.accept("+")) a.offset = parse_integer(cursor_);
-    if (cursor_.accept(",")) a.elements.push_back(simple_operand());
+    while (cursor_.accept(",")) {
+      if (a.elements.size() == kMaxAddressElements) cursor_.refuse("expected ']' before ','");
+      a.elements.push_back(simple_operand());
+    }
   }
   cursor_.expect("]");
   return a;

@@ -60,6 +60,8 @@ struct Operand {
   int64_t offset = 0;         // address, symbol: displacement in bytes
   bool negated = false;       // !%p
   Checked<Operand> elements;  // vector, pair; address: its base
+  bool indexed = false;       // symbol: an element of an array, until resolve_elements()
+  int64_t index = 0;          // its number
 };
 
 struct Instruction {

@@ -119,7 +119,8 @@ struct Scanner {
     int base = is_hex ? 16 : binary ? 2 : peek() == '0' ? 8 : 10;
     if (!std::isxdigit((unsigned char)*digits)) refuse("a number has no digits");
     uint64_t v = std::strtoull(digits, &stop, base);
-    if (errno == ERANGE) refuse("a number is larger than 64 bits");
+    if (errno == ERANGE)
+      refuse("number " + std::string(digits, (const char*)stop) + " is larger than 64 bits");
     at = (size_t)(stop - text.c_str());
     bool is_unsigned = peek() == 'U';
     if (is_unsigned) ++at;

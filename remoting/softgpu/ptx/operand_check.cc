@@ -67,7 +67,7 @@ class OperandCheck {
   void check_elements(const Slot& slot, const Operand& o, const OperandType& type) const;
   void check_constant(const Slot& slot, const Operand& o, const OperandType& type) const;
   void check_special(const Slot& slot, const Operand& o, const OperandType& type) const;
-  void check_address(const Operand& o);
+  void check_address(const Operand& o, Space space) const;
   void check_symbol(const Slot& slot, const Operand& o, const OperandType& type) const;
 
   const Names& names_;
@@ -152,7 +152,10 @@ void OperandCheck::run() {
 }
 
 void OperandCheck::check(const Slot& slot, const Operand& o) {
-  if (slot.type == 'M') return check_address(o);
+  if (slot.type == 'M' || slot.type == 'S') {
+    Space named = space_of(ins_, addresses_++);
+    return check_address(o, slot.type == 'S' ? Space::shared : named);
+  }
   if (slot.type == 'X') return;
   if (slot.type == 'N') {
     if (o.kind != OperandKind::integer) refuse_operand("is no integer constant");
@@ -165,7 +168,8 @@ void OperandCheck::check(const Slot& slot, const Operand& o) {
   if (o.kind == OperandKind::pair) {
     if (!slot.has('|')) refuse_operand("may not be a pair");
     Slot second("=P_");
-    check(Slot(slot.destination ? "=" + std::string(1, slot.type) + "_" : "P"), o.elements[0]);
+    std::string first = std::string(1, slot.type) + (slot.has('e') ? "e_" : "_");
+    check(Slot(slot.destination ? "=" + first : "P"), o.elements[0]);
     return check_value(second, o.elements[1], OperandType("pred"));
   }
   if (slot.type == 'A') {
@@ -263,10 +267,9 @@ void OperandCheck::check_symbol(const Slot& slot, const Operand& o, const Operan
   }
 }
 
-void OperandCheck::check_address(const Operand& o) {
+void OperandCheck::check_address(const Operand& o, Space space) const {
   if (o.kind != OperandKind::address || o.elements.size() > 1)
     refuse_operand("is no address in brackets");
-  const Space space = space_of(ins_, addresses_++);
   if (o.elements.empty()) {
     if (space != Space::local) refuse_operand("is a number, which only .local allows");
     return;

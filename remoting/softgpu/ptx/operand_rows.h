@@ -15,8 +15,7 @@ namespace softgpu::ptx {
 //   P     a predicate                                         N     an integer constant
 //   A     an integer of 32 or 64 bits                         M     an address in brackets
 //   J     an integer of 32 bits or a predicate                f     a float of 32 bits
-//
-//   X     checked by the emitter
+//   S     an address of shared memory in brackets             X     checked by the emitter
 //
 //   ?     it may be left out                                  _     `_` in place of a destination
 //   |     a predicate may follow a bar                        r     the register may be wider

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "softgpu/ptx/array_elements.h"
 #include "softgpu/ptx/directive_parser.h"
 #include "softgpu/ptx/function_parser.h"
 #include "softgpu/ptx/ir.h"
@@ -27,6 +28,7 @@ class ModuleParser {
 
   Module parse() {
     while (!cursor_.at_end()) top_level();
+    resolve_elements(module_);
     return std::move(module_);
   }
 

@@ -12,7 +12,7 @@ const std::map<std::string, Type> kTypes = {
     {"b128", {'b', 128}}, {"u8", {'u', 8}},   {"u16", {'u', 16}}, {"u32", {'u', 32}},
     {"u64", {'u', 64}},   {"s8", {'s', 8}},   {"s16", {'s', 16}}, {"s32", {'s', 32}},
     {"s64", {'s', 64}},   {"f16", {'f', 16}}, {"f32", {'f', 32}}, {"f64", {'f', 64}},
-    {"pred", {'p', 8}}};
+    {"f16x2", {'b', 32}}, {"pred", {'p', 8}}};
 
 namespace {
 
@@ -58,7 +58,7 @@ void parse_attribute(TokenCursor& cursor, Variable& v, DeclaredType& type) {
   if (d == "align") {
     v.align = cursor.integer();
     if (v.align == 0 || v.align > kMaxAlignment || (v.align & (v.align - 1)))
-      cursor.refuse("an alignment is not a power of two up to 4096");
+      cursor.refuse("alignment " + std::to_string(v.align) + " is not a power of two up to 4096");
   } else if (d == "ptr") {
     skip_pointer_attributes(cursor);
   } else if (d == "v2" || d == "v4") {
@@ -197,7 +197,8 @@ void parse_declaration_end(TokenCursor& cursor, Variable& v) {
   bool open = !v.dimensions.empty() && v.dimensions[0] == 0;
   if (open && v.initial.empty() && !v.external)
     cursor.refuse("variable " + v.name + " has no size");
-  if (cursor.is(",")) cursor.refuse("a declaration of several variables is not supported");
+  if (cursor.is(","))
+    cursor.refuse("a declaration of several variables is not supported (behind " + v.name + ")");
   cursor.expect(";");
 }
 

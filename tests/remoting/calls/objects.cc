@@ -312,8 +312,10 @@ const std::map<std::string, std::function<CUresult(uint64_t)>>& destroyers() {
 
 // The objects that end together with an object of another kind.
 const std::map<std::string, std::string>& owners() {
-  static const std::map<std::string, std::string> all = {
-      {"function", "module"}, {"kernel", "library"}, {"condition", "graph"}};
+  static const std::map<std::string, std::string> all = {{"function", "module"},
+                                                         {"shaped_function", "module"},
+                                                         {"kernel", "library"},
+                                                         {"condition", "graph"}};
   return all;
 }
 
@@ -321,6 +323,11 @@ bool is_node(const std::string& kind) {
   return kind.size() >= 4 && kind.compare(kind.size() - 4, 4, "node") == 0;
 }
 }  // namespace
+
+void fail_creation(const char* call, CUresult result) {
+  fprintf(stderr, "%s -> %d\n", call, (int)result);
+  throw CreationFailure{result};
+}
 
 uint64_t Objects::get(const std::string& kind) {
   if (auto known = values_.find(kind); known != values_.end()) return known->second;
@@ -369,6 +376,16 @@ uint64_t Objects::of_other_context(const std::string& kind) {
   return others_[kind] = value;
 }
 
+void Objects::forget(const std::string& kind) {
+  values_.erase(kind);
+  others_.erase(kind);
+  for (auto& [dependent, owner] : owners())
+    if (owner == kind) values_.erase(dependent);
+  if (!is_node(kind) && kind != "graph") return;
+  values_.erase("graph");
+  std::erase_if(values_, [](auto& entry) { return is_node(entry.first); });
+}
+
 void Objects::start() {
   OK(cuInit(0));
   forget();
@@ -385,7 +402,10 @@ bool Objects::works() {
 
 bool Objects::recover() {
   if (works()) return true;
+  // Both: a capture that a call left in one of them can keep work of the other from starting.
   cuCtxDestroy(context_);
+  cuCtxDestroy(other_);
+  other_ = nullptr;
   start();
   return false;
 }

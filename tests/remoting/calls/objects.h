@@ -8,11 +8,24 @@
 
 #include "check.h"
 
+// An object could not be created. Random calls may have made that impossible; otherwise no code
+// catches it.
+struct CreationFailure {
+  CUresult result;
+};
+#undef OK
+#define OK(call)                                        \
+  do {                                                  \
+    if (CUresult r_ = (call)) fail_creation(#call, r_); \
+  } while (0)
+[[noreturn]] void fail_creation(const char* call, CUresult result);
+
 class Objects {
  public:
   Objects() { start(); }
 
   // Return the object of a kind such as "stream". Creates it at the first call.
+  // The functions that create objects throw CreationFailure.
   uint64_t get(const std::string& kind);
   // Return an object that was destroyed, or 0 if nothing destroys its kind.
   uint64_t freed(const std::string& kind);
@@ -25,6 +38,9 @@ class Objects {
     freed_.clear();
     others_.clear();
   }
+  void forget_other_context() { others_.clear(); }
+  // Forget the object of a kind and those that end with it.
+  void forget(const std::string& kind);
   // Return the same freed objects, and those of the other context, until they are forgotten.
   void keep() { keeps_ = true; }
   // Make the context current. Return whether it runs work; otherwise start a new one.

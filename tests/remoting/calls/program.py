@@ -83,7 +83,7 @@ def table() -> str:
 def build(folder: Path) -> Path:
     """Build the program in a folder and return its path."""
     (folder / "functions.cc").write_text(table())
-    flags = ["-std=c++20", "-O0", "-w"]
+    flags = ["-std=c++20", "-O1", "-w"]
     folders = [f"-I{folder}", f"-I{PROGRAMS}", f"-I{SOURCES}", f"-isystem{cuda_include()}"]
     sources = [folder / "functions.cc", *sorted(SOURCES.glob("*.cc"))]
     command: list[str | Path] = ["g++", *flags, *folders, "-o", folder / "calls", *sources]

@@ -1,7 +1,9 @@
 """Libraries that stand before libcuda and libnvidia-ml and count the calls of a program.
 
 They export the functions of the client libraries, forward each call, and count its result in a file
-that all processes share. The product's libraries have no counters. Tests plant faults by
+that all processes share. CUDA_ERROR_NOT_READY is not counted, because it depends on time only. The
+product's libraries have no counters. With BUSBAR_RECORD_SHOWS_FAILURES, each call that fails is
+printed to standard error, which shows why a library of others fails. Tests plant faults by
 BUSBAR_PLANTED_CRASH (a failing call of the function ends the process), BUSBAR_PLANTED_SUCCESS (each
 call succeeds) and BUSBAR_PLANTED_ERROR (each call fails).
 """
@@ -48,14 +50,17 @@ __attribute__((constructor)) static void open_record(void) {
   close(file);
   for (int i = 0; i < COUNT; ++i) real[i] = dlsym(library, names[i]);
 }
-static const char *crash, *accept, *fail;
+static const char *crash, *accept, *fail, *shows;
 __attribute__((constructor)) static void read_faults(void) {
   crash = getenv("BUSBAR_PLANTED_CRASH");
   accept = getenv("BUSBAR_PLANTED_SUCCESS");
   fail = getenv("BUSBAR_PLANTED_ERROR");
+  shows = getenv("BUSBAR_RECORD_SHOWS_FAILURES");
 }
 static int count(int i, int result) {
-  __atomic_fetch_add(result ? &counts[i].failed : &counts[i].succeeded, 1, __ATOMIC_RELAXED);
+  if (result != CUDA_ERROR_NOT_READY)
+    __atomic_fetch_add(result ? &counts[i].failed : &counts[i].succeeded, 1, __ATOMIC_RELAXED);
+  if (shows && result) dprintf(2, "%s -> %d\\n", names[i], result);
   if (crash && result && !strcmp(crash, names[i])) abort();
   if (accept && !strcmp(accept, names[i])) return 0;
   if (fail && !strcmp(fail, names[i])) return 700;

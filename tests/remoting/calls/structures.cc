@@ -145,6 +145,15 @@ void launch_configuration(Objects&, void* buffer) {
   c.blockDimY = c.blockDimZ = 1;
 }
 
+void cluster_configuration(Objects& o, void* buffer) {
+  static CUlaunchAttribute cluster;
+  launch_configuration(o, buffer);
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim.x = cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+  as<CUlaunchConfig>(buffer).attrs = &cluster;
+  as<CUlaunchConfig>(buffer).numAttrs = 1;
+}
+
 void location(Objects&, void* buffer) {
   as<CUmemLocation>(buffer).type = CU_MEM_LOCATION_TYPE_DEVICE;
 }
@@ -245,6 +254,7 @@ const std::map<std::string, void (*)(Objects&, void*)>& writers() {
       {"array3d_description", array3d_description},
       {"array_resource", array_resource},
       {"launch_configuration", launch_configuration},
+      {"cluster_configuration", cluster_configuration},
       {"location", location},
       {"allocation_properties", allocation_properties},
       {"access_description", access_description},

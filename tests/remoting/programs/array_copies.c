@@ -57,9 +57,12 @@ static void copy_batches(CUdeviceptr p) {
   memcpy(expected + 16, data + 64, 8);
   show("batch", 256);
   SHOW(cuMemcpyBatchAsync(to, from, sizes, 0, &attributes, &index, 1, s));
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+  SHOW(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &index, 1, s));
   CUarray a = make_array(16, 4);
   CUDA_MEMCPY3D_BATCH_OP op;
   memset(&op, 0, sizeof op);
+  op.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   op.src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
   op.src.op.ptr.ptr = p;
   op.src.op.ptr.rowLength = 32;
@@ -76,6 +79,9 @@ static void copy_batches(CUdeviceptr p) {
   memset(expected, 0, 4);
   show("3D batch", 16);
   op.extent.width = 13;
+  SHOW(cuMemcpy3DBatchAsync(1, &op, 0, s));
+  op.extent.width = 12;
+  op.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
   SHOW(cuMemcpy3DBatchAsync(1, &op, 0, s));
   OK(cuArrayDestroy(a));
 }

@@ -72,12 +72,15 @@ static void kernel_node_attributes(CUdeviceptr p) {
   b = add_kernel(g, p, &a);
   memset(&v, 0, sizeof v);
   v.cooperative = 1;
-  OK(cuGraphKernelNodeSetAttribute(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v));
+  SHOW(cuGraphKernelNodeSetAttribute(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v));
+  memset(&v, 0, sizeof v);
+  v.priority = -2;
+  OK(cuGraphKernelNodeSetAttribute(a, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v));
   OK(cuGraphKernelNodeCopyAttributes(b, a));
   memset(&v, 0, sizeof v);
-  OK(cuGraphKernelNodeGetAttribute(b, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v));
-  printf("cooperative %d\n", v.cooperative);
-  if (!v.cooperative) puts("WRONG: the attributes of the node are not copied");
+  OK(cuGraphKernelNodeGetAttribute(b, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v));
+  printf("priority of the node %d\n", v.priority);
+  if (v.priority != -2) puts("WRONG: the attributes of the node are not copied");
   SHOW(cuGraphKernelNodeSetAttribute(a, (CUkernelNodeAttrID)99, &v));
   SHOW(cuGraphKernelNodeGetAttribute(a, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &v));
   SHOW(cuGraphKernelNodeGetAttribute(a, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &v));
@@ -117,18 +120,14 @@ static void mapping_attributes(void) {
   printf("type %d on device %d\n", (int)got.type, got.location.id);
   OK(cuMemUnmap(p, bytes));
   OK(cuMemRelease(again));
-  SHOW(cuMemRelease(again));
   SHOW(cuMemGetAccess(&flags, &prop.location, p));
   OK(cuMemAddressFree(p, bytes));
 }
 
 int main(void) {
   CUdeviceptr p;
-  size_t count = 0;
   create_context();
   OK(cuMemAlloc(&p, 64));
-  OK(cuFuncGetParamCount(bump, &count));
-  printf("%u parameters\n", (unsigned)count);
   stream_attributes();
   kernel_node_attributes(p);
   mapping_attributes();

@@ -131,7 +131,6 @@ static void arrays(void) {
   c.WidthInBytes = 300;
   SHOW(cuMemcpy2D(&c));
   OK(cuArrayDestroy(array));
-  SHOW(cuArrayDestroy(array));
 }
 
 static void managed(void) {
@@ -192,7 +191,6 @@ static void virtual_memory(void) {
     OK(cuMemRelease(h[i]));
   }
   OK(cuMemAddressFree(range, 4 * n));
-  SHOW(cuMemRelease(h[0]));
   OK(cuMemGetInfo(&after, &total));
   printf("released %d\n", after == before);
   size_t all = total / n * n + n;

@@ -32,7 +32,7 @@ static void add_fill(CUgraph g, CUdeviceptr p, unsigned value) {
 }
 
 int main(void) {
-  CUgraph g, other, outer, taken, skipped;
+  CUgraph g, other, unused, outer, taken, skipped;
   CUgraphExec e;
   CUdeviceptr p;
   unsigned values[2];
@@ -41,10 +41,12 @@ int main(void) {
   OK(cuMemsetD32(p, 1, 2));
   OK(cuGraphCreate(&g, 0));
   OK(cuGraphCreate(&other, 0));
+  OK(cuGraphCreate(&unused, 0));
   OK(add_if(g, condition_of(g, 1), &outer));
   OK(add_if(outer, condition_of(g, 1), &taken));
   OK(add_if(outer, condition_of(outer, 0), &skipped));
-  SHOW(add_if(other, condition_of(g, 1), &outer));
+  SHOW(add_if(other, condition_of(unused, 1), &outer));
+  SHOW(cuGraphInstantiate(&e, unused, 0)); /* a condition without a node */
   add_fill(taken, p, 7);
   add_fill(skipped, p + 4, 8);
   OK(cuGraphInstantiate(&e, g, 0));

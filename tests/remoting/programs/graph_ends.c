@@ -71,7 +71,6 @@ static void nested_clones(void) {
   OK(cuGraphChildGraphNodeGetGraph(n, &copy));
   OK(cuGraphGetNodes(copy, &child, &one));
   OK(cuGraphChildGraphNodeGetGraph(child, &nested));
-  SHOW(cuGraphReleaseUserObject(copy, o, 1));
   SHOW(cuGraphReleaseUserObject(nested, o, 1));
   puts("the nested clone has released its reference");
   OK(cuGraphDestroy(outer));

@@ -218,8 +218,6 @@ static void invalid(void) {
   memcpy(&any.alloc, &p, sizeof p);
   SHOW(cuGraphAddNode(&n, g, 0, 0, 0, &any));
   printf("address %d\n", any.alloc.dptr != 0);
-  SHOW(cuGraphNodeGetParams(n, &any));
-  printf("type %d, bytes %zu\n", (int)any.type, any.alloc.bytesize);
   CUgraph parent;
   OK(cuGraphCreate(&parent, 0));
   SHOW(cuGraphAddChildGraphNode(&child, parent, 0, 0, g));

@@ -117,13 +117,6 @@ static void loops(void) {
   launch(e, "while, five rounds");
   printf("copied within: %u\n", *pinned);
   launch(e, "while, one more round");
-#if CUDA_VERSION >= 13020 /* first version with this call */
-  CUgraphNodeParams about;
-  OK(cuGraphNodeGetParams(loop, &about));
-  printf("about: type %d, kind %d, size %u, same graph %d\n", (int)about.type,
-         (int)about.conditional.type, about.conditional.size,
-         about.conditional.phGraph_out[0] == body);
-#endif
   CUgraphNodeType type;
   OK(cuGraphNodeGetType(loop, &type));
   printf("type %d\n", (int)type);
@@ -238,11 +231,6 @@ static void events(void) {
   OK(cuGraphEventWaitNodeGetEvent(waited, &seen));
   printf("wait node: same event %d\n", seen == b);
   SHOW(cuGraphEventRecordNodeGetEvent(waited, &seen));
-#if CUDA_VERSION >= 13020
-  CUgraphNodeParams about;
-  OK(cuGraphNodeGetParams(recorded, &about));
-  printf("about: type %d, same event %d\n", (int)about.type, about.eventRecord.event == a);
-#endif
   OK(cuGraphInstantiate(&e, g, 0));
   OK(cuGraphLaunch(e, s));
   OK(cuStreamWaitEvent(other, a, 0));

@@ -1,5 +1,7 @@
 /* The logs of loads and links: the instruction that the compiler refuses is named, a log without a
  * message is an empty string, and the options with the sizes get the number of bytes written. */
+#include <stdbool.h>
+
 #include "check.h"
 
 #define KERNEL(name, body) \
@@ -19,48 +21,64 @@ static void prepare(size_t room) {
   values[3] = (void*)sizeof info;
 }
 
-static void print(const char* name) {
-  printf("%s: %u \"%s\", %u \"%s\"\n", name, (unsigned)(size_t)values[0], errors,
-         (unsigned)(size_t)values[3], info);
+/* A log that does not fit is cut; its size is then all of the room. */
+static void print(const char* name, size_t room) {
+  size_t size = (unsigned)(size_t)values[0], length = strlen(errors);
+  const char* line = strstr(errors, "line ");
+  bool cut = size == room && length == room - 1;
+  printf("%s: message of line %c, its size %d, information %u \"%s\"\n", name, line ? line[5] : '-',
+         cut || size == length, (unsigned)(size_t)values[3], info);
 }
 
-static void load(const char* name, const char* ptx, size_t room) {
+/* The code of a library is needed when something in it is. */
+static void use(CUlibrary l, const char* kernel) {
+  CUmodule m;
+  CUkernel k;
+  SHOW(cuLibraryGetModule(&m, l));
+  SHOW(cuLibraryGetKernel(&k, l, kernel));
+  OK(cuLibraryUnload(l));
+}
+
+static void load(const char* name, const char* kernel, const char* ptx, size_t room) {
   CUmodule m;
   CUlibrary l;
   prepare(room);
   CUresult r = cuModuleLoadDataEx(&m, ptx, 4, options, values);
   printf("module %d, ", (int)r);
-  print(name);
+  print(name, room);
   if (!r) OK(cuModuleUnload(m));
   prepare(room);
   r = cuLibraryLoadData(&l, ptx, options, values, 4, 0, 0, 0);
   printf("library %d, ", (int)r);
-  print(name);
-  if (!r) OK(cuLibraryUnload(l));
+  print(name, room);
+  if (!r) use(l, kernel);
 }
 
+/* A refused input fails the link, when it is added or at the end. */
 static void link_inputs(const char* name, const char* ptx) {
   CUlinkState l;
   void* image;
   size_t bytes;
   prepare(sizeof errors);
   OK(cuLinkCreate(4, options, values, &l));
-  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)ptx, strlen(ptx) + 1, "input", 0, 0, 0));
-  OK(cuLinkComplete(l, &image, &bytes));
-  print(name);
+  CUresult r = cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)ptx, strlen(ptx) + 1, "input", 0, 0, 0);
+  if (!r) r = cuLinkComplete(l, &image, &bytes);
+  printf("link %d, ", (int)r);
+  print(name, sizeof errors);
   OK(cuLinkDestroy(l));
 }
 
 int main(void) {
   const char *good = KERNEL("good", ""),
-             *refused = KERNEL("refused", ".reg .b32 r;\nmov.u32 r, %no_such_register;\n"),
+             *refused = KERNEL("refused", ".reg .b32 r;\n.reg .b32 r;\n"),
              *malformed = ".version 8.0\n.target sm_80\n.visible .entry bad( { ret }\n";
   create_context();
-  load("good", good, sizeof errors);
-  load("refused", refused, sizeof errors);
-  load("refused, little room", refused, 12);
-  load("malformed", malformed, sizeof errors);
+  load("good", "good", good, sizeof errors);
+  load("refused", "refused", refused, sizeof errors);
+  load("refused, little room", "refused", refused, 12);
+  load("malformed", "bad", malformed, sizeof errors);
   link_inputs("good link", good);
   link_inputs("refused link", refused);
+  link_inputs("malformed link", malformed);
   return 0;
 }

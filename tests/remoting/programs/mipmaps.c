@@ -1,22 +1,24 @@
 /* Textures of mipmapped, layered, cubic and three-dimensional arrays. */
 #include "textures.h"
 
-static const char* const KERNELS = HEAD FLOATS(
-    "base", "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}];")
-    FLOATS("level", "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}], %f8;") FLOATS(
+static const struct Kernel table[] = {
+    FLOATS("base", "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}];"),
+    FLOATS("level", "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}], %f8;"),
+    FLOATS(
         "grad",
-        "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}],"
-        " {%f8, 0f00000000}, {0f00000000, %f8};")
-        FLOATS("a1d", "tex.a1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5}];") FLOATS(
-            "a2d", "tex.a2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5, %f6, %f6}];")
-            FLOATS("voxel", "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6, %f7, %f7}];")
-                FLOATS("cube",
-                       "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6, %f7, %f7}];")
-                    FLOATS(
-                        "acube",
-                        "tex.acube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5, %f6, %f7}];")
-                        FLOATS("gather",
-                               "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}];");
+        "mov.f32 %f9, 0f00000000; tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}],"
+        " {%f8, %f9}, {%f9, %f8};"),
+    FLOATS("a1d", "tex.a1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5}];"),
+    FLOATS("a2d", "tex.a2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5, %f6, %f6}];"),
+    FLOATS("voxel", "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6, %f7, %f7}];"),
+    FLOATS("cube", "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6, %f7, %f7}];"),
+    FLOATS("acube", "tex.acube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r8, %f5, %f6, %f7}];"),
+    FLOATS("gather", "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}];"),
+    FLOATS("beside",
+           "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f5, %f6}], %f8, {1, -1};"),
+    FLOATS("columns", "txq.level.width.b32 %r1, [%l1], 1; cvt.rn.f32.u32 %f1, %r1;"),
+    FLOATS("levels", "txq.num_mipmap_levels.b32 %r1, [%l1]; cvt.rn.f32.u32 %f1, %r1;"),
+};
 
 static CUmipmappedArray make_mipmap(unsigned width, unsigned height, unsigned levels) {
   CUDA_ARRAY3D_DESCRIPTOR d = shape(width, height, 0, CU_AD_FORMAT_FLOAT, 0);
@@ -104,9 +106,6 @@ static void show_errors(void) {
   OK(cuArray3DGetDescriptor(&found, level));
   printf("last level: %zu x %zu x %zu\n", found.Width, found.Height, found.Depth);
   OK(cuMipmappedArrayDestroy(freed));
-  SHOW(cuArray3DGetDescriptor(&found, level));
-  SHOW(cuMipmappedArrayGetLevel(&level, freed, 0));
-  SHOW(cuMipmappedArrayDestroy(freed));
   SHOW(cuMipmappedArrayGetLevel(&level, m, 1));
   SHOW(cuMipmappedArrayGetLevel(0, m, 0));
   SHOW(cuMipmappedArrayCreate(0, &d, 1));
@@ -176,12 +175,24 @@ static void gather(void) {
   OK(cuTexObjectDestroy(t));
 }
 
+static void queries(void) {
+  CUmipmappedArray m = make_mipmap(16, 8, 5);
+  fill_levels(m, 5);
+  CUtexObject t = texture_of_mipmap(m, CU_TR_FILTER_MODE_POINT, 0, 0, 10);
+  expect("texel beside it", "beside", t, (struct Arguments){0.5f, 0.5f, 0, 1, 0, 0, 0, 0}, 113);
+  expect("levels", "levels", t, (struct Arguments){0}, 5);
+  expect("columns of level 1", "columns", t, (struct Arguments){0}, 8);
+  OK(cuTexObjectDestroy(t));
+  OK(cuMipmappedArrayDestroy(m));
+}
+
 int main(void) {
-  prepare(KERNELS);
+  prepare(table);
   use_levels();
   show_errors();
   use_layers();
   use_cubes();
   gather();
+  queries();
   return 0;
 }

@@ -108,9 +108,9 @@ static void occupancy(void) {
   size_t bytes = 0;
   for (int threads = 32; threads <= 1024; threads *= 2) {
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bump, threads, 10000));
-    printf("%d threads: %d blocks", threads, blocks);
+    printf("%d threads", threads);
     OK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, bump, blocks, threads));
-    printf(", %d bytes or more\n", bytes >= 10000);
+    printf(": the memory is enough %d\n", bytes >= 10000);
   }
   SHOW(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, bump, 1000, 32));
   SHOW(cuOccupancyMaxPotentialBlockSizeWithFlags(&grid, &block, bump, 0, 1024, 0, 0));

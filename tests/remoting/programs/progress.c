@@ -234,6 +234,41 @@ static void upload_waits(void) {
   }
 }
 
+/* Copies of rows from and to pinned memory are behind a host function. */
+static void rows_are_copied(void) {
+  unsigned* rows;
+  OK(cuMemHostAlloc((void**)&rows, BYTES, 0));
+  OK(cuMemsetD32(data + COPY, 5, BYTES / 4));
+  close_gate();
+  CUDA_MEMCPY2D out = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                       .srcDevice = data + COPY,
+                       .srcPitch = 256,
+                       .dstMemoryType = CU_MEMORYTYPE_HOST,
+                       .dstHost = rows,
+                       .dstPitch = 128,
+                       .WidthInBytes = 128,
+                       .Height = 16};
+  CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                      .srcHost = rows + BYTES / 8,
+                      .srcPitch = 128,
+                      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                      .dstDevice = data + 2 * BYTES,
+                      .dstPitch = 256,
+                      .WidthInBytes = 128,
+                      .Height = 16};
+  memset(rows, 6, BYTES);
+  OK(cuMemcpy2DAsync(&out, blocked));
+  OK(cuMemcpy2DAsync(&in, blocked));
+  check_other_stream();
+  open_gate();
+  unsigned word;
+  OK(cuMemcpyDtoH(&word, data + 2 * BYTES + 15 * 256, sizeof word));
+  if (rows[0] != 5 || rows[511] != 5 || rows[512] != 0x06060606 || word != 0x06060606) {
+    printf("the rows are wrong\n");
+    exit(1);
+  }
+}
+
 /* The first large copy opens the bulk connection, after the test has stopped the launcher. */
 static void bulk_connection_opens_later(void) {
   char *source = malloc(COPY), *back = malloc(COPY), line[8];
@@ -255,6 +290,7 @@ int main(int n, char** v) {
              {"parked_graph_is_changed", parked_graph_is_changed},
              {"running_graph_is_destroyed", running_graph_is_destroyed},
              {"upload_waits", upload_waits},
+             {"rows_are_copied", rows_are_copied},
              {"bulk_connection_opens_later", bulk_connection_opens_later}};
   sem_init(&called, 0, 0);
   sem_init(&gate, 0, 0);

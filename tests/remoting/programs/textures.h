@@ -9,25 +9,46 @@
   "ld.param.u64 %l1, [object]; ld.param.u64 %l2, [out]; ld.param.f32 %f5, [x];"            \
   "ld.param.f32 %f6, [y]; ld.param.f32 %f7, [z]; ld.param.f32 %f8, [level];"               \
   "ld.param.u32 %r5, [i]; ld.param.u32 %r6, [j]; ld.param.u32 %r7, [k]; ld.param.u32 %r8, [layer];"
-#define FLOATS(name, code) ENTRY(name) code "st.global.v4.f32 [%l2], {%f1, %f2, %f3, %f4}; ret; }\n"
-#define WORDS(name, code) ENTRY(name) code "st.global.v4.u32 [%l2], {%r1, %r2, %r3, %r4}; ret; }\n"
 #define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
+/* Elements of a table of kernels. */
+#define FLOATS(name, code) \
+  {name, HEAD ENTRY(name) code "st.global.v4.f32 [%l2], {%f1, %f2, %f3, %f4}; ret; }\n"}
+#define WORDS(name, code) \
+  {name, HEAD ENTRY(name) code "st.global.v4.u32 [%l2], {%r1, %r2, %r3, %r4}; ret; }\n"}
+
+/* Each is a module of its own, so that a refused instruction does not hide the others. */
+struct Kernel {
+  const char *name, *ptx;
+};
+enum { kMaxKernels = 32 };
 
 struct Arguments {
   float x, y, z, level;
   unsigned i, j, k, layer;
 };
 
-static CUmodule kernels;
+static const struct Kernel* kernels;
+static CUfunction functions[kMaxKernels]; /* null: not loaded yet */
 static CUdeviceptr out;
 static unsigned words[4];
 
+static CUresult load(const char* name, CUfunction* f) {
+  int n = 0;
+  CUmodule m;
+  while (strcmp(kernels[n].name, name)) ++n;
+  CUresult r = functions[n] ? CUDA_SUCCESS : cuModuleLoadData(&m, kernels[n].ptx);
+  if (!r && !functions[n]) OK(cuModuleGetFunction(&functions[n], m, name));
+  *f = functions[n];
+  return r;
+}
+
 static CUresult run(const char* name, unsigned long long object, struct Arguments a) {
   CUfunction f;
+  CUresult r = load(name, &f);
+  if (r) return r;
   void* params[] = {&object, &out, &a.x, &a.y, &a.z, &a.level, &a.i, &a.j, &a.k, &a.layer};
-  OK(cuModuleGetFunction(&f, kernels, name));
   OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
-  CUresult r = cuCtxSynchronize();
+  r = cuCtxSynchronize();
   if (!r) OK(cuMemcpyDtoH(words, out, sizeof words));
   return r;
 }
@@ -82,8 +103,8 @@ __attribute__((unused)) static CUDA_RESOURCE_DESC resource_of_array(CUarray a) {
   return r;
 }
 
-static void prepare(const char* ptx) {
+static void prepare(const struct Kernel* table) {
+  kernels = table;
   create_context();
-  OK(cuModuleLoadData(&kernels, ptx));
   OK(cuMemAlloc(&out, sizeof words));
 }

@@ -39,6 +39,34 @@ static void launches(void) {
   show("kernel with a block of parameters");
 }
 
+/* A packed parameter, whose pointer is at no multiple of eight bytes. */
+static void packed_parameter(void) {
+  static const char* ptx =
+      ".version 7.0\n.target sm_70\n.address_size 64\n"
+      ".visible .entry store(.param .u32 k, .param .align 1 .b8 v[12])\n"
+      "{ .reg .b64 %p; .reg .b32 %k, %low, %high;\n"
+      "ld.param.u32 %k, [k]; ld.param.u32 %low, [v]; ld.param.u32 %high, [v+4];\n"
+      "mov.b64 %p, {%low, %high}; st.global.u32 [%p], %k; ret; }\n";
+  struct __attribute__((packed)) {
+    unsigned* p;
+    unsigned n;
+  } v;
+  unsigned k = 77, *target;
+  CUmodule m;
+  CUfunction f;
+  OK(cuMemHostAlloc((void**)&target, 64, 0));
+  target[0] = 0;
+  v.p = target;
+  v.n = 0;
+  void* params[] = {&k, &v};
+  OK(cuModuleLoadData(&m, ptx));
+  OK(cuModuleGetFunction(&f, m, "store"));
+  OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, params, 0));
+  OK(cuStreamSynchronize(s));
+  printf("packed parameter: %u\n", target[0]);
+  OK(cuMemFreeHost(target));
+}
+
 static void wait_at_gate(void* unused) {
   (void)unused;
   sem_wait(&gate);
@@ -227,6 +255,7 @@ int main(void) {
   OK(cuMemHostAlloc((void**)&pinned, N * 4, CU_MEMHOSTALLOC_PORTABLE));
   as_device = (CUdeviceptr)pinned;
   launches();
+  packed_parameter();
   two_streams();
   copies();
   fills();

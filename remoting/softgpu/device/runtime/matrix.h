@@ -1,6 +1,7 @@
 /* Matrix fragments of a warp (PTX ISA, "Warp-level matrix instructions"): each lane holds some
  * elements of A, B, C and D. */
-enum { E_F16, E_BF16, E_TF32, E_E4M3, E_E5M2, E_S8, E_U8, E_F64 };
+enum { E_F16, E_BF16, E_TF32, E_E4M3, E_E5M2, E_E3M2, E_E2M3, E_E2M1, E_PACKED_E2M1, E_S8, E_U8 };
+#define MAX_K 64
 
 static f32 element(u32 reg, int i, int kind) {
   switch (kind) {
@@ -8,13 +9,17 @@ static f32 element(u32 reg, int i, int kind) {
     case E_BF16: return as_bf16((u16)(reg >> 16 * i));
     case E_TF32: return as_f32(reg & 0xffffe000u);
     case E_E4M3: return from_e4m3(reg >> 8 * i & 255);
+    case E_E3M2: return from_finite(reg >> 8 * i & 63, 3, 2);
+    case E_E2M3: return from_finite(reg >> 8 * i & 63, 2, 3);
+    case E_E2M1: return from_finite(reg >> (8 * i + 2) & 15, 2, 1);
+    case E_PACKED_E2M1: return from_finite(reg >> 4 * i & 15, 2, 1);
     default: return from_e5m2(reg >> 8 * i & 255);
   }
 }
 
-/* Number of elements in one register: 2 halves, 4 bytes or 1 word. */
+/* Number of elements in one register: 2 halves, 4 bytes, 1 word or 8 packed elements. */
 static int elements_of(int kind) {
-  return kind == E_F16 || kind == E_BF16 ? 2 : kind == E_TF32 ? 1 : 4;
+  return kind == E_F16 || kind == E_BF16 ? 2 : kind == E_TF32 ? 1 : kind == E_PACKED_E2M1 ? 8 : 4;
 }
 
 /* Row of A (or column of the transposed B) and index along k of element e of register r. Registers
@@ -28,8 +33,8 @@ typedef struct Mma {
   int m, k, kind_a, kind_b, half, saturate;
 } Mma;
 
-static void mma_float(const Mma* s, u32 (*A)[4], u32 (*B)[4], u32 (*C)[4], u32 (*D)[4]) {
-  f32 a[16][32], b[8][32];
+/* Distribute the fragments of all lanes to rows of A and columns of B. */
+static void matrices_of(const Mma* s, u32 (*A)[4], u32 (*B)[4], f32 (*a)[MAX_K], f32 (*b)[MAX_K]) {
   int per = elements_of(s->kind_a), ra = s->m * s->k / 32 / per, rb = 8 * s->k / 32 / per;
   for (u32 l = 0; l < 32; ++l) {
     int row, k;
@@ -44,6 +49,11 @@ static void mma_float(const Mma* s, u32 (*A)[4], u32 (*B)[4], u32 (*C)[4], u32 (
         b[row][k] = element(B[l][r], e, s->kind_b);
       }
   }
+}
+
+static void mma_float(const Mma* s, u32 (*A)[4], u32 (*B)[4], u32 (*C)[4], u32 (*D)[4]) {
+  f32 a[16][MAX_K], b[8][MAX_K];
+  matrices_of(s, A, B, a, b);
   for (u32 l = 0; l < 32; ++l)
     for (int i = 0; i < s->m / 4; ++i) {
       int row = (int)(l >> 2) + (i >> 1) * 8, column = (int)(l & 3) * 2 + (i & 1);
@@ -55,6 +65,39 @@ static void mma_float(const Mma* s, u32 (*A)[4], u32 (*B)[4], u32 (*C)[4], u32 (
         D[l][i >> 1] = (D[l][i >> 1] & 0xffff) | (u32)bits_f16((f16)sum) << 16;
       else
         D[l][i >> 1] = bits_f16((f16)sum);
+    }
+}
+
+/* Scale factors: `count` for each row of A and column of B, each for a part of k. They are bytes of
+ * the registers of one pair of lanes in each quad (A), and of one lane (B). */
+typedef struct Scales {
+  u32 count, byte_a, pair_a, byte_b, lane_b;
+  int ue4m3; /* not 0: their type is ue4m3, otherwise ue8m0 */
+} Scales;
+
+static f64 scale_of(const Scales* f, u32 reg, u32 byte) {
+  u32 code = reg >> 8 * (byte & 3) & 255;
+  return f->ue4m3 ? from_e4m3(code & 127) : from_e8m0(code);
+}
+
+/* Sums are exact or nearly so in doubles, and rounded once. */
+static void mma_scaled(const Mma* s, const Scales* f, u32 (*A)[4], u32 (*B)[4], u32 (*C)[4],
+                       const u32* SA, const u32* SB, u32 (*D)[4]) {
+  f32 a[16][MAX_K], b[8][MAX_K];
+  matrices_of(s, A, B, a, b);
+  int part = s->k / (int)f->count;
+  for (u32 l = 0; l < 32; ++l)
+    for (u32 i = 0; i < 4; ++i) {
+      u32 row = (l >> 2) + (i >> 1) * 8, column = (l & 3) * 2 + (i & 1);
+      u32 from_a = 4 * (row & 7) + 2 * (f->pair_a & 1) + (row >> 3);
+      u32 from_b = 4 * column + (f->lane_b & 3);
+      f64 sum = as_f32(C[l][i]);
+      for (u32 n = 0; n < f->count; ++n) {
+        f64 scale = scale_of(f, SA[from_a], f->byte_a + n) * scale_of(f, SB[from_b], f->byte_b + n);
+        for (int k = (int)n * part; k < (int)(n + 1) * part; ++k)
+          sum += scale * ((f64)a[row][k] * b[column][k]);
+      }
+      D[l][i] = bits_f32((f32)sum);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Conversions of fp8 (OCP formats e4m3 and e5m2), tf32 and ue8m0. */
+/* Conversions of fp8 (OCP formats e4m3 and e5m2), smaller floats, tf32 and ue8m0. */
 
 /* e4m3 has no infinity and one NaN of each sign. */
 NOINLINE f32 from_e4m3(u32 v) {
@@ -9,6 +9,15 @@ NOINLINE f32 from_e4m3(u32 v) {
 
 NOINLINE f32 from_e5m2(u32 v) {
   return (f32)as_f16((u16)((v & 255) << 8));
+}
+
+/* A sign, an exponent and a fraction, without infinity and NaN: e3m2, e2m3 and e2m1. */
+NOINLINE f32 from_finite(u32 v, int exponent, int fraction) {
+  u32 e = v >> fraction & ((1u << exponent) - 1), m = v & ((1u << fraction) - 1);
+  int bias = (1 << (exponent - 1)) - 1;
+  f32 r = e ? ldexpf((f32)((1u << fraction) + m), (int)e - bias - fraction)
+            : ldexpf((f32)m, 1 - bias - fraction);
+  return v >> (exponent + fraction) & 1 ? -r : r;
 }
 
 /* tf32 keeps ten bits of fraction. Mode 0 rounds ties away from zero, 1 to even, 2 truncates. */

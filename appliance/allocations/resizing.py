@@ -1,0 +1,184 @@
+"""Resizes of active allocations: the request, its grant, and the reports of the nodes.
+
+Compute that is given back is free at once, because its node applies the smaller share together with
+whatever is granted instead. Memory is free when the node reports that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import F
+from django.utils import timezone
+
+from appliance.accounts.models import User
+from appliance.activity.tasks import task_end, task_start
+from appliance.allocations.grants import GrantedPartition, load_partitions
+from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
+from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.sizes import SizedPartition, growth
+from appliance.allocations.snapshot_allocations import load_sized_partitions, placement_request
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.prepared import Update
+from appliance.inventory.generations import increment_generations
+from appliance.runtime.failpoints import failpoint
+
+SET_SIZE = Update(
+    lambda partition_id, memory_bytes, over_bytes, compute_percent, generation: (
+        Partition.objects.filter(pk=partition_id),
+        {
+            "memory_bytes": memory_bytes,
+            "over_bytes": over_bytes,
+            "compute_percent": compute_percent,
+            "generation": generation,
+            "resizing": True,
+        },
+    )
+)
+SET_OVER = Update(
+    lambda partition_id, over_bytes, resizing: (
+        Partition.objects.filter(pk=partition_id),
+        {"over_bytes": over_bytes, "resizing": resizing},
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size as requests state it: 0 means in proportion to the other value."""
+
+    percent: int
+    memory_bytes: int
+
+
+def request_size(allocation: Allocation, size: Size, user: User) -> None:
+    """Store the requested size of an active allocation, which now waits for it.
+
+    Raises ApplianceError CONFLICT if another writer changed the allocation first.
+    """
+    before = describe(allocation)
+    changes = {
+        "percent": size.percent,
+        "memory_bytes": size.memory_bytes,
+        "resize_requested_at": timezone.now(),
+        "waiting_rule": "",
+        "waiting_reason": "",
+        "version": allocation.version + 1,
+    }
+    rows = Allocation.objects.filter(
+        pk=allocation.pk, state=AllocationState.ACTIVE, version=allocation.version
+    )
+    if not rows.update(**changes):
+        raise ApplianceError(
+            Code.CONFLICT, "The allocation changed concurrently; read it and try again."
+        )
+    for name, value in changes.items():
+        setattr(allocation, name, value)
+    message = f"{user.username} asked for {describe(allocation)} instead of {before}."
+    emit_event(allocation, "allocation.resize_requested", message=message, actor=user.username)
+    task_end(path=allocation.path, kind=RESIZE_TASK, error="replaced by another resize")
+    task_start(
+        kind=RESIZE_TASK,
+        path=allocation.path,
+        initiator=user,
+        project_id=allocation.project_id,
+        message=f"{allocation.name or allocation.pk}: {message}",
+    )
+
+
+def describe(allocation: Allocation) -> str:
+    """Return the requested size, such as "2 × 45 %"."""
+    parts = [f"{allocation.percent} %"] if allocation.percent else []
+    if allocation.memory_bytes:
+        parts.append(f"{allocation.memory_bytes >> 20} MiB")
+    return f"{allocation.gpu_count} × {' and '.join(parts)}"
+
+
+def partitions_of(allocation: Allocation) -> list[SizedPartition]:
+    return load_sized_partitions([allocation.pk]).get(allocation.pk, [])
+
+
+def grant(allocation: Allocation) -> None:
+    """Give the partitions the requested size.
+
+    Raises IntegrityError if another scheduler has taken the capacity since it was read.
+    """
+    rows = Allocation.objects.filter(
+        pk=allocation.pk, state=AllocationState.ACTIVE, version=allocation.version
+    ).exclude(resize_requested_at=None)
+    if not rows.update(
+        resize_requested_at=None, waiting_rule="", waiting_reason="", version=F("version") + 1
+    ):
+        return
+    request, partitions = placement_request(allocation), partitions_of(allocation)
+    added = growth(partitions, request)
+    for s in sorted(added, key=lambda s: s.gpu_id):  # same order everywhere: no deadlock
+        take_capacity(s.gpu_id, s.compute_percent, s.memory_bytes)
+    failpoint("resize.taken")
+    generations = increment_generations(p.node_id for p in partitions)
+    for p in partitions:
+        percent, memory_bytes = p.size_for(request)
+        SET_SIZE(
+            partition_id=p.pk,
+            memory_bytes=memory_bytes,
+            over_bytes=max(0, p.occupied_bytes - memory_bytes),
+            compute_percent=percent,
+            generation=generations[p.node_id],
+        )
+        change_log.record(Topic.PARTITION, p.pk)
+    change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
+    emit_event(allocation, "allocation.resized", message=f"The size is {describe(allocation)} now.")
+
+
+def confirm(
+    allocation: Allocation,
+    here: Sequence[GrantedPartition],
+    generation: int,
+    held: Sequence[int] | None,
+) -> int:
+    """Record what a node reports about the partitions of an allocation that are resized.
+
+    `here` are all its partitions on the node, which has applied `generation`. `held` are the bytes
+    that they hold, in the same order; None: the node does not tell. Returns the number of
+    partitions that have given memory back.
+    """
+    freed = changed = 0
+    for index, p in enumerate(here):
+        if not p.resizing or p.generation > generation:
+            continue
+        over = p.over_bytes
+        if held is not None and index < len(held):
+            over = min(over, max(0, held[index] - p.memory_bytes))
+        if over and over == p.over_bytes:
+            continue
+        changed += 1
+        freed += record_over(p, over)
+    if changed:
+        change_log.record(Topic.ALLOCATION, allocation.pk)
+        finish(allocation)
+    return freed
+
+
+def record_over(p: GrantedPartition, over_bytes: int) -> int:
+    """Record the memory that a partition occupies beyond its size. Returns whether it is less."""
+    SET_OVER(partition_id=p.pk, over_bytes=over_bytes, resizing=over_bytes > 0)
+    change_log.record(Topic.PARTITION, p.pk)
+    if over_bytes == p.over_bytes:
+        return 0
+    take_capacity(p.gpu_id, 0, over_bytes - p.over_bytes)
+    failpoint("resize.freed")
+    change_log.record(Topic.ALLOCATION_HOLDINGS, p.allocation_id)
+    return 1
+
+
+def finish(allocation: Allocation) -> None:
+    """Announce the end of a resize when all nodes have applied it and hold no more than it."""
+    partitions = load_partitions([allocation.pk]).get(allocation.pk, [])
+    if allocation.resize_requested_at is not None or any(p.resizing for p in partitions):
+        return
+    message = f"All nodes have applied {describe(allocation)}."
+    emit_event(allocation, "allocation.resize_finished", message=message)
+    task_end(path=allocation.path, kind=RESIZE_TASK)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from appliance.backups.manifest import Manifest
+
+
+class Command(BaseCommand):
+    help = "Second part of `busbar-admin restore`. Reads the manifest from standard input."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from django.conf import settings
+
+        from appliance.backups import postgresql_copy, resumption
+        from appliance.backups.errors import BackupError
+        from appliance.backups.manifest import POSTGRESQL, parse
+        from appliance.runtime import restored
+
+        try:
+            manifest = parse(sys.stdin.buffer.read())
+            require_known(manifest)
+            if settings.ENVIRONMENT.database:
+                dumped = settings.DATA_DIR / POSTGRESQL
+                postgresql_copy.restore(settings.DATABASES["default"], dumped)
+                dumped.unlink()
+        except BackupError as error:
+            raise CommandError(str(error)) from None
+        for database in settings.DATABASES:
+            call_command("migrate", database=database, interactive=False, verbosity=0)
+        resumption.resume(backup=manifest.id, created_at=manifest.created_at)
+        restored.write(settings.DATA_DIR, manifest.id, manifest.created_at)
+
+
+def require_known(manifest: Manifest) -> None:
+    """Raise BackupError for a database of a newer release."""
+    from django.db.migrations.loader import MigrationLoader
+
+    from appliance.backups.errors import BackupError
+    from nodes.version import AGENT_VERSION
+
+    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+    if unknown := sorted(set(manifest.migrations) - known):
+        raise BackupError(
+            f"The backup was made by a newer release ({manifest.version}): this one "
+            f"({AGENT_VERSION}) does not know {unknown[0]}. Restore it with that release."
+        )

@@ -1,0 +1,6 @@
+"""Headers between the controller and the HTTP server process. No client sees or sets them."""
+
+from __future__ import annotations
+
+SEQUENCE_HEADER, WAIT_HEADER = b"busbar-sequence", b"busbar-wait"
+INTERNAL_HEADERS = frozenset({SEQUENCE_HEADER, WAIT_HEADER})

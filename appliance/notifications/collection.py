@@ -1,0 +1,131 @@
+"""Find the events of which users are notified: of allocations, and ends of lifetimes.
+
+Events are read some seconds after they were made, so that none with an older id commits later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.utils import timezone
+
+from appliance.activity.events import SYSTEM
+from appliance.activity.models import Event
+from appliance.allocations.models import RUNNING, Allocation
+from appliance.configuration import mail
+from appliance.db.identifiers import first_id_at
+from appliance.db.writer import write_transaction
+from appliance.notifications.models import (
+    Notification,
+    NotificationChoice,
+    NotificationCursor,
+    NotificationKind,
+)
+from appliance.notifications.texts import compose
+from appliance.runtime.live_settings import current
+from appliance.runtime.setting_sections import NotificationSettings
+
+EVENT_AGE_SECONDS = 3.0
+OLDEST_EVENT_SECONDS = 3600.0
+MAX_EVENTS = 200
+"""Events of one transaction."""
+STARTED, ANNOUNCED, ENDING = "allocation.active", "allocation.evicting", "allocation.releasing"
+LIFETIME_REASON = "lifetime of "
+
+
+class Found(NamedTuple):
+    kind: NotificationKind
+    allocation: Allocation
+
+
+class _State:
+    """Whether a mail service was set up at the last call. Without one nothing is read."""
+
+    was_set_up = True
+
+
+def collect() -> int:
+    """Store mails for what has happened since the last call. Return the number of events read.
+
+    What happened before a mail service was set up, or over an hour ago, is passed over.
+    """
+    was_set_up, _State.was_set_up = _State.was_set_up, mail.is_set_up()
+    return read_events(skips=not was_set_up) if _State.was_set_up else 0
+
+
+@write_transaction
+def read_events(*, skips: bool) -> int:
+    now = timezone.now()
+    until = first_id_at(now - timedelta(seconds=EVENT_AGE_SECONDS))
+    cursor, created = NotificationCursor.objects.select_for_update().get_or_create(
+        pk=1, defaults={"event_id": until}
+    )
+    if created or skips:
+        NotificationCursor.objects.filter(pk=1).update(event_id=until)
+        return 0
+    since = max(cursor.event_id, first_id_at(now - timedelta(seconds=OLDEST_EVENT_SECONDS)))
+    rows = Event.objects.filter(pk__gt=since, pk__lt=until).order_by("pk")
+    events = list(rows[:MAX_EVENTS])
+    store([*of_events(events), *ending_soon(now)])
+    if events:
+        NotificationCursor.objects.filter(pk=1).update(event_id=events[-1].pk)
+    return len(events)
+
+
+def of_events(events: Sequence[Event]) -> Iterator[Found]:
+    wanted = [e for e in events if e.kind in (STARTED, ANNOUNCED, ENDING)]
+    ids = [e.object_id for e in wanted if e.object_id]
+    rows = {a.pk: a for a in Allocation.objects.filter(pk__in=ids).select_related("owner")}
+    for event in wanted:
+        allocation = rows.get(event.object_id) if event.object_id else None
+        if allocation is not None and (kind := kind_of(event, allocation)) is not None:
+            yield Found(kind, allocation)
+
+
+def kind_of(event: Event, allocation: Allocation) -> NotificationKind | None:
+    """Return what an event is to its owner; None if they caused it or need not know."""
+    if event.kind == STARTED:
+        waited = (allocation.active_at or event.created_at) - allocation.created_at
+        least = current(NotificationSettings).start_after_queued_seconds
+        return NotificationKind.START if waited.total_seconds() >= least else None
+    if event.actor == allocation.owner.username:
+        return None
+    if event.kind == ENDING and event.actor != SYSTEM and allocation.evict_at is not None:
+        return None  # announced before
+    by_lifetime = allocation.end_reason.startswith(LIFETIME_REASON)
+    return NotificationKind.LIFETIME if by_lifetime else NotificationKind.RECLAIM
+
+
+def ending_soon(now: datetime) -> Iterator[Found]:
+    """Yield active allocations whose lifetime ends within the notice of the settings."""
+    notice = current(NotificationSettings).lifetime_notice_seconds
+    told = Notification.objects.filter(kind=NotificationKind.LIFETIME).values("allocation_id")
+    rows = Allocation.objects.filter(
+        state__in=RUNNING, lifetime_seconds__gt=notice, active_at__isnull=False
+    ).exclude(pk__in=told)
+    for allocation in rows.select_related("owner"):
+        assert allocation.active_at is not None and allocation.lifetime_seconds is not None
+        rest = allocation.active_at + timedelta(seconds=allocation.lifetime_seconds) - now
+        if rest.total_seconds() <= notice:
+            yield Found(NotificationKind.LIFETIME, allocation)
+
+
+def store(found: Sequence[Found]) -> None:
+    """Store a mail for each owner who wants it and has an address."""
+    enabled = current(NotificationSettings)
+    owners = {f.allocation.owner_id for f in found}
+    choices = NotificationChoice.objects.filter(user__in=owners)
+    unwanted = {choice.user_id: choice.unwanted for choice in choices}
+    for kind, allocation in found:
+        owner = allocation.owner
+        if not getattr(enabled, kind.value) or kind in unwanted.get(owner.pk, ()):
+            continue
+        if owner.email and owner.is_active:
+            subject, text = compose(kind, allocation)
+            Notification.objects.get_or_create(
+                allocation_id=allocation.pk,
+                kind=kind,
+                defaults={"user": owner, "subject": subject[:200], "text": text},
+            )

@@ -1,0 +1,87 @@
+"""`python -m deploy.packages client`: builds the packages of the client in build/packages/client.
+
+The folder has, for Linux on x86-64, the wheel `busbar-client` and the wheels that it requires, so
+`pip install --no-index --find-links build/packages/client busbar-client` needs no network; a
+Debian package; and an archive that needs no package manager. The client libraries are compiled
+again only if their sources have changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import filecmp
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy import client_archive, client_libraries, client_wheel
+from deploy.client_contents import fetched_wheels, installed_client
+from nodes.top_level import exit_status_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ROOT / "build" / "packages"
+
+
+def build_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
+    """Write the packages of the client, unless they are up to date. Return the paths of ours.
+
+    Readers never see an incomplete folder: the new one is completed first and then renamed. A
+    second build of the same folder waits for the first.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fresh = folder.with_name(folder.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        ours = write_client(fresh, libraries)
+        if same_files(fresh, folder):
+            shutil.rmtree(fresh)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            fresh.replace(folder)
+    return [folder / path.name for path in ours]
+
+
+def write_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
+    """Write the packages of the client into a new folder. Return the paths of ours."""
+    files = installed_client(libraries)
+    ours = [
+        client_wheel.build(folder, client_wheel.LINUX, files),
+        client_archive.debian_package(folder, files),
+        client_archive.archive(folder, files),
+    ]
+    for wheel in fetched_wheels():
+        if wheel.name.endswith("-none-any.whl"):
+            shutil.copy2(wheel, folder)
+    return ours
+
+
+def same_files(one: Path, other: Path) -> bool:
+    names = sorted(path.name for path in one.iterdir())
+    return (
+        other.is_dir()
+        and sorted(path.name for path in other.iterdir()) == names
+        and not any(filecmp.cmpfiles(one, other, names, shallow=False)[1:])
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.packages",
+        description="Build packages for machines without a checkout.",
+    )
+    parser.add_argument("package", choices=["client"], help="what to build")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="where (default: build/packages/PACKAGE)"
+    )
+    options = parser.parse_args()
+    folder = (options.folder or PACKAGES / options.package).absolute()
+    for path in build_client(folder, client_libraries.build()):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status_of("packages", main, subprocess.CalledProcessError))

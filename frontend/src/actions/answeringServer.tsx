@@ -1,0 +1,66 @@
+// For tests: a server that answers which actions are allowed, and a page around what is tested.
+import { QueryClientProvider } from "@tanstack/react-query";
+import {
+  RouterProvider,
+  createMemoryHistory,
+  createRootRoute,
+  createRouter,
+} from "@tanstack/react-router";
+import { configure, render } from "@testing-library/react";
+import type { ReactNode } from "react";
+import { vi } from "vitest";
+import { AccountContext } from "../account/account";
+import { cache } from "../api/cache";
+import { type Me, api } from "../api/client";
+import { ConfirmDialog } from "../ui/confirm";
+import { DialogHost } from "./dialogs";
+import type { Answer } from "./queries";
+
+/** Reasons of refusals by `KIND/ID` and action; what is not named is allowed. */
+export type Refusals = Record<string, Record<string, string>>;
+
+// A loaded machine needs longer than a second to draw a page.
+configure({ asyncUtilTimeout: 4_000 });
+
+const ME = { id: "7", username: "mei", privileges: [] } as unknown as Me;
+
+/** Answer POST /actions with these actions of each object; return the objects of each request. */
+export function answerActions(names: readonly string[], refusals: Refusals = {}): string[][] {
+  const asked: string[][] = [];
+  const answersOf = (object: string): Answer[] =>
+    names.map((name) => {
+      const reason = refusals[object]?.[name] ?? null;
+      return { name, allowed: reason === null, reason };
+    });
+  vi.spyOn(api, "POST").mockImplementation((async (
+    _path: string,
+    { body }: { body: { objects: string[] } },
+  ) => {
+    asked.push(body.objects);
+    const items = body.objects.map((object) => ({ object, actions: answersOf(object) }));
+    return { data: { items }, response: new Response() };
+  }) as never);
+  return asked;
+}
+
+/** Render in a page with dialogs, as a user without any privilege of their own. */
+export function show(content: ReactNode) {
+  const page = () => (
+    <>
+      {content}
+      <DialogHost />
+      <ConfirmDialog />
+    </>
+  );
+  const router = createRouter({
+    routeTree: createRootRoute({ component: page }),
+    history: createMemoryHistory(),
+  });
+  return render(
+    <QueryClientProvider client={cache}>
+      <AccountContext value={{ me: ME, live: true, lastLive: null }}>
+        <RouterProvider router={router as never} />
+      </AccountContext>
+    </QueryClientProvider>,
+  );
+}

@@ -1,0 +1,45 @@
+// @vitest-environment jsdom
+import { cleanup, fireEvent, screen } from "@testing-library/react";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { cache } from "../api/cache";
+import { Problem, api } from "../api/client";
+import { ToastRegion } from "../ui/toasts";
+import { show } from "./answeringServer";
+import type { Actionable } from "./kinds";
+import { perform, specsOf } from "./registry";
+
+const SITE = { kind: "sites", id: "5", name: "Oslo" } as const;
+const NODE = { kind: "nodes", id: "6", name: "n6" } as const;
+
+/** Choose "Edit" of an object. */
+async function edit(x: Actionable) {
+  const spec = specsOf(x.kind).find((s) => s.label === "action.edit");
+  if (spec) await perform(spec, [x]);
+}
+
+beforeEach(() => {
+  show(<ToastRegion />);
+});
+afterEach(() => {
+  for (const button of screen.queryAllByRole("button", { name: /^Close/ })) fireEvent.click(button);
+  cleanup();
+  cache.clear();
+  vi.restoreAllMocks();
+});
+
+test("a failure to read the list before an edit is shown", async () => {
+  vi.spyOn(api, "GET").mockRejectedValue(new Problem("FORBIDDEN", "You may not list sites.", 403));
+  await edit(SITE);
+  expect(await screen.findByText("Edit failed: Oslo")).toBeTruthy();
+  expect(screen.getByText("You may not list sites.")).toBeTruthy();
+  expect(screen.queryByRole("dialog")).toBeNull();
+});
+
+test.each([SITE, NODE])("an edit of $name, which no longer exists, opens no form", async (x) => {
+  const page = { data: { items: [], next: null }, response: new Response() };
+  vi.spyOn(api, "GET").mockResolvedValue(page as never);
+  await edit(x);
+  expect(await screen.findByText(`Edit failed: ${x.name}`)).toBeTruthy();
+  expect(screen.getByText("It no longer exists.")).toBeTruthy();
+  expect(screen.queryByRole("dialog")).toBeNull();
+});

@@ -1,0 +1,170 @@
+// The movable edge of a partition in the bar of its GPU: by pointer, or by keyboard as a slider.
+// Enter or the end of a drag asks for confirmation, with the API call; Escape takes it back.
+import { Tooltip } from "@patternfly/react-core";
+import { type KeyboardEvent, type PointerEvent, useRef } from "react";
+import { change } from "../actions/change";
+import { openDialog } from "../actions/dialogs";
+import { useActions } from "../actions/queries";
+import { resize } from "../actions/requests";
+import { allocationName } from "../allocations/names";
+import { resizeCurl } from "../allocations/request";
+import type { Allocation, Gpu, Partition } from "../api/client";
+import { gib } from "../format";
+import { counted, t } from "../text/text";
+import { FormDialog } from "../ui/FormDialog";
+
+const STEP = 1;
+const BIG_STEP = 10;
+const MIB = 2 ** 20;
+
+/** Size of a partition in percent of its GPU's memory. */
+export const percentOf = (p: Partition, gpu: Gpu) =>
+  Math.max(1, Math.round((100 * p.memory_bytes) / gpu.memory_bytes));
+
+/** The change that gives the partitions of an allocation this share of the GPU. */
+export function sizeFor(allocation: Allocation, gpu: Gpu, percent: number) {
+  if (!allocation.memory_bytes) return { percent };
+  return { memory_bytes: Math.floor((gpu.memory_bytes * percent) / 100 / MIB) * MIB };
+}
+
+/** Return the size after a key, or null if the key does not change it. */
+export function sizeAfter(key: string, now: number, most: number): number | null {
+  const sizes: Record<string, number> = {
+    ArrowRight: now + STEP,
+    ArrowUp: now + STEP,
+    ArrowLeft: now - STEP,
+    ArrowDown: now - STEP,
+    PageUp: now + BIG_STEP,
+    PageDown: now - BIG_STEP,
+    Home: 1,
+    End: most,
+  };
+  const next = sizes[key];
+  return next === undefined ? null : Math.min(most, Math.max(1, next));
+}
+
+interface Props {
+  allocation: Allocation;
+  partition: Partition;
+  gpu: Gpu;
+  /** The largest size in percent: its own and what is free. */
+  most: number;
+  preview: number | null;
+  setPreview: (percent: number | null) => void;
+}
+
+/** Ask for confirmation; a refusal of the server is shown in the dialog, which stays open. */
+function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent: number) {
+  const name = allocationName(allocation);
+  const action = t("action.resize");
+  const size = sizeFor(allocation, gpu, percent);
+  const call = `PATCH /api/v1/allocations/${allocation.id} ${JSON.stringify(size)}`;
+  const text = counted("bar.resizeText", allocation.gpu_count ?? 1, {
+    from: percentOf(partition, gpu),
+    to: percent,
+    before: gib(partition.memory_bytes),
+    after: gib((gpu.memory_bytes * percent) / 100),
+  });
+  openDialog((close) => {
+    const end = () => {
+      setPreview(null);
+      close();
+    };
+    return (
+      <FormDialog
+        title={t("form.title", { action, name })}
+        description={`${text} ${call}`}
+        fields={[]}
+        verb={action}
+        command={() => resizeCurl(allocation.id, size, location.origin)}
+        submit={async () =>
+          void (await change(t("result.done", { action, name }), () => resize(allocation.id, size)))
+        }
+        close={end}
+      />
+    );
+  });
+}
+
+export function ResizeHandle(props: Props) {
+  const { allocation, partition, gpu, most, preview, setPreview } = props;
+  const handle = useRef<HTMLDivElement>(null);
+  const drag = useRef<{ x: number; percent: number; width: number } | null>(null);
+  const place = `allocations/${allocation.id}`;
+  const target = { kind: "allocations" as const, id: allocation.id, name: allocation.name ?? "" };
+  const answer = useActions([target])
+    ?.get(place)
+    ?.find((a) => a.name === "resize");
+  const actual = percentOf(partition, gpu);
+  const now = preview ?? actual;
+  if (!answer) return null;
+  const label = t("bar.resize", { name: allocationName(allocation) });
+
+  const ask = (percent: number) => {
+    if (percent === actual) setPreview(null);
+    else confirmSize(props, percent);
+  };
+  const onKeyDown = (e: KeyboardEvent) => {
+    const next = sizeAfter(e.key, now, most);
+    if (next !== null) setPreview(next);
+    else if (e.key === "Enter" || e.key === " ") ask(now);
+    else if (e.key === "Escape" && preview !== null) setPreview(null);
+    else return;
+    e.preventDefault();
+  };
+  const onPointerDown = (e: PointerEvent<HTMLDivElement>) => {
+    const width = handle.current?.closest("ul")?.clientWidth ?? 0;
+    if (e.button !== 0 || width === 0) return;
+    e.currentTarget.setPointerCapture(e.pointerId);
+    drag.current = { x: e.clientX, percent: now, width };
+  };
+  const sizeAt = (e: PointerEvent) => {
+    const from = drag.current;
+    if (!from) return null;
+    const wanted = Math.round(from.percent + (100 * (e.clientX - from.x)) / from.width);
+    return Math.min(most, Math.max(1, wanted));
+  };
+  const onPointerMove = (e: PointerEvent) => {
+    const percent = sizeAt(e);
+    if (percent !== null) setPreview(percent);
+  };
+  const onPointerUp = (e: PointerEvent) => {
+    const percent = sizeAt(e);
+    drag.current = null;
+    if (percent !== null) ask(percent);
+  };
+  const allowed = {
+    onKeyDown,
+    onPointerDown,
+    onPointerMove,
+    onPointerUp,
+    onPointerCancel: () => {
+      drag.current = null;
+      setPreview(null);
+    },
+  };
+  return (
+    <>
+      <div
+        ref={handle}
+        role="slider"
+        tabIndex={0}
+        className="bb-segment__edge"
+        aria-label={label}
+        aria-valuemin={1}
+        aria-valuemax={most}
+        aria-valuenow={now}
+        aria-valuetext={t("bar.resizeValue", {
+          percent: now,
+          size: gib((gpu.memory_bytes * now) / 100),
+        })}
+        aria-disabled={!answer.allowed}
+        {...(answer.allowed ? allowed : {})}
+      />
+      <Tooltip
+        content={answer.allowed ? t("bar.resizeHelp") : (answer.reason ?? "")}
+        triggerRef={handle}
+      />
+    </>
+  );
+}

@@ -1,0 +1,92 @@
+"""Rows "share error" of `./bench partitions`: what each tenant completed beside its share.
+
+The error of a row is the largest distance of a tenant from its share, in points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remoting.bench.partitions.rows import Row, row
+from remoting.bench.partitions.tenants import BATCH_US, Bench, Load
+
+SHARES = ((10, 90), (30, 70), (50, 50), (25, 25, 50), (15, 35, 20, 30))
+KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0, "50 ms": 50_000.0}
+WIDE_BLOCKS, GRAPH_KERNELS = 64, 32
+SHARE_ERROR_POINTS = 1.0
+LOST_PERCENT = 2.0
+CAPPED_PERCENT = 30
+BURST_PERCENT, BURST_EVERY_MS, BURST_KERNEL_US = 20, 200, 500.0
+
+
+def loads_of(bench: Bench, kind: str) -> Load:
+    """Return the work of a tenant that always has some.
+
+    Kernels have one block, except those of wide grids.
+    """
+    if kind == "wide grids":
+        return bench.load(20.0, BATCH_US / WIDE_BLOCKS, [f"blocks={WIDE_BLOCKS}"])
+    if kind == "graphs":
+        return bench.load(20.0, options=[f"graph={GRAPH_KERNELS}"])
+    return bench.load(KERNELS_US[kind])
+
+
+def errors(got: Sequence[float], shares: Sequence[float]) -> float:
+    return max(abs(g - s) for g, s in zip(got, shares, strict=True))
+
+
+def percents_of(work: Sequence[float]) -> list[float]:
+    return [100 * w / sum(work) for w in work]
+
+
+def share_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
+    size = len(percents)
+    load = loads_of(bench, kind)
+    got = percents_of(bench.rounds_per_second(percents, ["shared"] * size, [load] * size))
+    name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, {kind}"
+    points = errors(got, percents)
+    return row(name, "points", points, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
+
+
+def capped_row(bench: Bench, kind: str) -> Row:
+    """Return how far a capped tenant that is alone exceeds its percent of a whole GPU's work."""
+    load = loads_of(bench, kind)
+    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
+    (capped,) = bench.rounds_per_second([CAPPED_PERCENT], ["capped"], [load])
+    got = 100 * capped / whole
+    name = f"capped alone, {bench.seconds:.0f} s: {CAPPED_PERCENT} %, {kind}"
+    return row(name, "points", got - CAPPED_PERCENT, SHARE_ERROR_POINTS, got=[round(got, 2)])
+
+
+def mixed_row(bench: Bench, kind: str) -> Row:
+    """Return the share error of a capped tenant beside a shared one that takes the rest."""
+    percents = [CAPPED_PERCENT, 100 - CAPPED_PERCENT]
+    load = loads_of(bench, kind)
+    got = percents_of(bench.rounds_per_second(percents, ["capped", "shared"], [load] * 2))
+    name = f"share error, {bench.seconds:.0f} s: {percents[0]} capped beside {percents[1]} shared"
+    points = errors(got, percents)
+    return row(f"{name}, {kind}", "points", points, SHARE_ERROR_POINTS, got=got)
+
+
+def bursty_row(bench: Bench) -> Row:
+    """Return the share error of bursts that need less than their share beside a steady tenant."""
+    burst_us = BURST_EVERY_MS * 10.0 * BURST_PERCENT
+    bursts = bench.load(BURST_KERNEL_US, burst_us, [f"every={BURST_EVERY_MS}"])
+    loads = [bursts, loads_of(bench, "2 ms")]
+    work = bench.rounds_per_second([50, 50], ["shared"] * 2, loads)
+    demand = bursts.rounds * bursts.batch * 1000 / BURST_EVERY_MS
+    missed = 100 * abs(work[0] - demand) / sum(work)
+    name = f"bursts of {BURST_PERCENT} % with a share of 50 % beside a steady one"
+    return row(name, "points", missed, SHARE_ERROR_POINTS, got=percents_of(work))
+
+
+def lost_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
+    """Return what all tenants together complete less than one with the whole GPU."""
+    load = loads_of(bench, kind)
+    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
+    size = len(percents)
+    together = sum(bench.rounds_per_second(percents, ["shared"] * size, [load] * size))
+    (again,) = bench.rounds_per_second([100], ["exclusive"], [load])
+    lost = 100 * (1 - together / ((whole + again) / 2))
+    name = f"throughput lost: {'/'.join(map(str, percents))}, {kind}"
+    return row(name, "%", lost, LOST_PERCENT, whole=[round(whole), round(again)])

@@ -1,0 +1,165 @@
+"""The commands `show` of allocations, sessions and tasks, and `busbar session`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.activity_commands import task_app
+from remoting.cli.allocation_commands import allocation_app
+from remoting.cli.amounts import WaitOption
+from remoting.cli.inventory_sheets import events_of
+from remoting.cli.output import Output, client, show
+from remoting.cli.sheet import Related, page, print_sheet
+
+session_app = typer.Typer(
+    no_args_is_help=True, help="List and show sessions: programs that use allocations."
+)
+ALLOCATION_FIELDS = (
+    "state",
+    "owner",
+    "project",
+    "pool",
+    "placed_pool",
+    "waiting_rule",
+    "waiting_reason",
+    "resize",
+    "suspension",
+    "gpu_count",
+    "percent",
+    "memory_bytes",
+    "compute_mode",
+    "compute_enforcement",
+    "model",
+    "selector",
+    "same_node",
+    "priority",
+    "preemptible",
+    "hold",
+    "lifetime_seconds",
+    "created_at",
+    "active_at",
+    "evict_at",
+    "ended_at",
+    "end_reason",
+    "labels",
+    "id",
+)
+SESSION_FIELDS = (
+    "state",
+    "node",
+    "client_address",
+    "client_pid",
+    "pid",
+    "memory_bytes",
+    "launches",
+    "bytes_in",
+    "bytes_out",
+    "compute_mode",
+    "compute_enforcement",
+    "longest_drain_ms",
+    "isolation",
+    "refused_calls",
+    "opened_at",
+    "closed_at",
+    "end_reason",
+    "id",
+)
+TASK_FIELDS = (
+    "kind",
+    "state",
+    "progress_percent",
+    "initiator",
+    "message",
+    "error.detail",
+    "result",
+    "path",
+    "parent_id",
+    "created_at",
+    "ended_at",
+    "id",
+)
+SESSIONS = ("program", "state", "node", "client_address", "memory_bytes", "launches", "id")
+
+
+def waiting(wait: float) -> dict[str, str]:
+    return {"wait": str(wait)} if wait else {}
+
+
+@allocation_app.command("show")
+def allocation_show(allocation_id: str, wait: WaitOption = 0, output: Output = "table") -> None:
+    """Show an allocation with its partitions, sessions, alternatives and events."""
+    api = client()
+    row = api.request("GET", f"allocations/{allocation_id}", None, **waiting(wait))
+    related = [
+        Related(
+            "Partitions",
+            ("node", "gpu_index", "compute_percent", "memory_bytes", "gpu_id"),
+            lambda: row["partitions"],
+        ),
+        Related("Sessions", SESSIONS, lambda: page(api, "sessions", allocation_id=allocation_id)),
+        events_of(api, row["id"]),
+    ]
+    if row["waiting_rule"]:
+        related.insert(0, alternatives(api, allocation_id))
+    title = f"Allocation {row['name'] or row['id']}"
+    print_sheet(title, row, ALLOCATION_FIELDS, related, output)
+
+
+def alternatives(api: rest.Api, allocation_id: str) -> Related:
+    return Related(
+        "Alternatives that would start immediately",
+        ("difference", "pool", "gpu_count", "percent", "memory_bytes"),
+        lambda: api.request("GET", f"allocations/{allocation_id}/explanation")["alternatives"],
+    )
+
+
+@session_app.command("list")
+def session_list(
+    allocation: str = typer.Option("", help="Id of an allocation."),
+    every: bool = typer.Option(False, "--all", help="Also sessions that are closed."),
+    output: Output = "table",
+) -> None:
+    """List sessions, newest first."""
+    filters: dict[str, str] = {"allocation_id": allocation} if allocation else {}
+    filters |= {} if every else {"state": "running"}
+    show(client().items("sessions", **filters), SESSIONS, output, ["allocation_id", "opened_at"])
+
+
+@session_app.command("show")
+def session_show(session_id: str, output: Output = "table") -> None:
+    """Show a session with its allocation."""
+    api = client()
+    row = api.request("GET", f"sessions/{session_id}")
+    allocation = Related(
+        "Allocation",
+        ("name", "owner", "project", "state", "gpu_count", "percent", "id"),
+        lambda: [api.request("GET", f"allocations/{row['allocation_id']}")],
+    )
+    print_sheet(f"Session of {row['program']}", row, SESSION_FIELDS, [allocation], output)
+
+
+@task_app.command("show")
+def task_show(task_id: str, wait: WaitOption = 0, output: Output = "table") -> None:
+    """Show a task with its result, its parts and its log."""
+    api = client()
+    row = api.request("GET", f"tasks/{task_id}", None, **waiting(wait))
+    related = [
+        Related(
+            "Log",
+            ("created_at", "progress_percent", "message"),
+            lambda: list(reversed(page(api, f"tasks/{task_id}/log"))),
+        ),
+        Related(
+            "Parts",
+            ("kind", "state", "progress_percent", "message", "id"),
+            lambda: page(api, "tasks", parent_id=task_id),
+        ),
+    ]
+    shown: dict[str, Any] = dict(row)
+    if output not in ("json", "yaml") and row["result"] is not None:
+        shown["result"] = json.dumps(row["result"])
+    print_sheet(f"Task {row['kind']}", shown, TASK_FIELDS, related, output)

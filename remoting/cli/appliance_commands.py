@@ -1,0 +1,112 @@
+"""Commands without a group: the caller, the appliance, its sessions and any REST operation."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from typing import Annotated
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli import apply_command
+from remoting.cli.output import Output, client, print_structured, show, show_one
+from remoting.cli.people_commands import with_place
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def ps(output: Output = "table") -> None:
+    """List open sessions."""
+    columns = ["id", "program", "client_address", "node", "memory_bytes", "launches", "opened_at"]
+    show(
+        client().items("sessions", state="running"),
+        columns,
+        output,
+        ["allocation_id", "bytes_in", "bytes_out", "refused_calls"],
+    )
+
+
+def explain(
+    allocation_id: Annotated[
+        str, typer.Argument(metavar="ALLOCATION_ID", help="Id of an allocation, or `apply`.")
+    ],
+    output: Output = "table",
+) -> None:
+    """Show why an allocation or its resize is queued, the expected start and alternatives.
+
+    `busbar explain apply` prints the JSON schema of the documents of `busbar apply`.
+    """
+    if allocation_id == "apply":
+        return apply_command.print_schema()
+    explanation = client().request("GET", f"allocations/{allocation_id}/explanation")
+    if print_structured(explanation, output):
+        return
+    if not explanation["rule"]:
+        typer.echo(f"The allocation is not queued. State: {explanation['state']}")
+        return
+    typer.echo(f"{explanation['rule']}: {explanation['reason']}")
+    expected = (explanation["expected_start_at"] or "unknown (no end time is set)")[:40]
+    typer.echo(f"Expected to start: {expected}")
+    if explanation["alternatives"]:
+        typer.echo("Alternatives that would start immediately:")
+        show(
+            explanation["alternatives"],
+            ["difference", "pool", "gpu_count", "percent", "memory_bytes"],
+            output,
+        )
+
+
+def any_operation(
+    method: Annotated[str, typer.Argument(help="GET, POST, PATCH or DELETE.")],
+    path: Annotated[
+        str, typer.Argument(help="For example nodes or pools/ID, with an optional ?name=value.")
+    ],
+    data: Annotated[str, typer.Option("-d", "--data", help="Request body as JSON.")] = "",
+    output: Output = "json",
+) -> None:
+    """Send a request to the REST API. https://APPLIANCE/api/docs lists all operations."""
+    try:
+        body = json.loads(data) if data else None
+    except ValueError:
+        raise rest.ApiError(f"Invalid JSON: {data[:60]}", rest.EXIT_USAGE) from None
+    if method.upper() not in METHODS:
+        raise rest.ApiError(f"{method[:60]} is none of {', '.join(METHODS)}.", rest.EXIT_USAGE)
+    path, _, query = path.removeprefix("/api/v1/").partition("?")
+    response = client().request(
+        method.upper(), path, body, **dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+    )
+    print_structured(response, "yaml" if output == "yaml" else "json")
+
+
+def whoami(output: Output = "table") -> None:
+    """Show the signed-in user and their privileges."""
+    show_one(client().request("GET", "me"), ["username", "privileges"], output)
+
+
+def access(
+    user: Annotated[str, typer.Option(help="Name of a user; else yours.")] = "",
+    place: Annotated[
+        str,
+        typer.Option("--object", help="KIND/ID, for example projects/ID; else the appliance."),
+    ] = "",
+    output: Output = "table",
+) -> None:
+    """Show what a user may do, and through which role bindings."""
+    query = ({"user": user} if user else {}) | ({"object": place} if place else {})
+    response = client().request("GET", "access", None, **query)
+    if not print_structured(response, output):
+        rows = [
+            {"privilege": p["name"]} | with_place(binding)
+            for p in response["privileges"]
+            for binding in p["bindings"]
+        ]
+        show(rows, ["privilege", "role", "user", "group", "place"], output)
+
+
+def status(output: Output = "table") -> None:
+    """Show appliance status."""
+    response = client().request("GET", "appliance")
+    if not print_structured(response, output):
+        rows = [{"name": name, "value": value} for name, value in response.items()]
+        show(rows, ["name", "value"], output)

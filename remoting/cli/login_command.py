@@ -1,0 +1,109 @@
+"""The command `busbar login`."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.device_login import sign_in_by_code
+from remoting.cli.second_factor_commands import print_recovery_codes, print_secret
+
+NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
+CODE = "Code of the authenticator app, or a recovery code: "
+
+
+def login(
+    url: Annotated[str, typer.Argument(help="URL of the appliance: https://ADDRESS:8443.")],
+    username: Annotated[str, typer.Option(help="Name of the user.")] = "admin",
+    ca_sha256: Annotated[
+        str,
+        typer.Option(help="SHA-256 fingerprint of the appliance's CA. Prompts if not given."),
+    ] = "",
+    device: Annotated[
+        bool,
+        typer.Option(
+            "--device", help="Ask for no password: show a code, which you approve in the console."
+        ),
+    ] = False,
+    token_stdin: Annotated[
+        bool,
+        typer.Option("--token-stdin", help="Read an API token from standard input. Asks nothing."),
+    ] = False,
+) -> None:
+    """Sign in. Stores the URL, the CA and a token in a private file.
+
+    Without a password it shows a code, which you approve in the console.
+    """
+    pem = trusted_ca(url, ca_sha256, asks=not token_stdin)
+    if token_stdin:
+        store_token(rest.Context(url, sys.stdin.readline().strip(), pem))
+        return
+    anonymous = rest.Api(rest.Context(url, "", pem, rest.known_device(url)))
+    password = "" if device else getpass.getpass(f"Password of {username} (empty: by a code): ")
+    if password:
+        response = send(anonymous, {"username": username, "password": password})
+    else:
+        response = sign_in_by_code(anonymous, url)
+    path = rest.save_context(rest.Context(url, response["token"], pem, anonymous.device))
+    typer.echo(f"Signed in. Credentials stored in {path}")
+    print_recovery_codes(response.get("recovery_codes", []))
+
+
+def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
+    """Return the CA of the appliance after it was compared with the fingerprint, or confirmed.
+
+    The CA is fetched without verification. Raises ApiError if the fingerprint differs.
+    """
+    found = rest.split_certificates(rest.fetch_ca(url))
+    fingerprint = ca_sha256.replace(":", "").lower() or next(iter(found))
+    pem = found.get(fingerprint)
+    if pem is None:
+        raise rest.ApiError(
+            f"CA fingerprint mismatch: the appliance's CA has {next(iter(found))}. "
+            "No credentials were sent.",
+            rest.EXIT_DENIED,
+        )
+    if not ca_sha256 and not asks:
+        raise rest.ApiError("--token-stdin needs --ca-sha256.", rest.EXIT_USAGE)
+    if not ca_sha256:
+        typer.confirm(
+            f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nTrust this CA?",
+            abort=True,
+        )
+    return pem
+
+
+def send(anonymous: rest.Api, body: dict[str, str]) -> dict[str, Any]:
+    """Send a login, and again with each thing that the appliance asks for. Return the response."""
+    while True:
+        try:
+            response = anonymous.request("POST", "login", body)
+        except rest.ApiError as error:
+            add_missing(body, error)
+            continue
+        if not response["must_change_password"]:
+            return response
+        body["new_password"] = getpass.getpass(NEW_PASSWORD)
+
+
+def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
+    """Ask for what the refusal names and add it to the login. Raises the error if it is another."""
+    asked = error.code in ("second_factor_required", "second_factor_setup_required")
+    if not asked or "code" in body:
+        raise error
+    if error.code == "second_factor_setup_required":
+        typer.echo("A second factor is required of your account.")
+        print_secret(error.fields)
+    if error.fields.get("must_change_password") and "new_password" not in body:
+        body["new_password"] = getpass.getpass(NEW_PASSWORD)
+    body["code"] = typer.prompt(CODE, prompt_suffix="").strip()
+
+
+def store_token(context: rest.Context) -> None:
+    """Store a token after the appliance has accepted it."""
+    name = rest.Api(context).request("GET", "me")["username"]
+    typer.echo(f"Signed in as {name}. Credentials stored in {rest.save_context(context)}")

@@ -1,0 +1,156 @@
+"""The commands `show` of users, groups, roles, role bindings, projects, departments and tokens."""
+
+from __future__ import annotations
+
+from remoting.cli import api as rest
+from remoting.cli.output import Output, client
+from remoting.cli.people_commands import (
+    GroupName,
+    RoleName,
+    UserName,
+    binding_app,
+    group_app,
+    role_app,
+    user_app,
+    with_place,
+)
+from remoting.cli.project_commands import (
+    DepartmentName,
+    ProjectName,
+    department_app,
+    project_app,
+)
+from remoting.cli.sheet import Related, page, print_sheet
+from remoting.cli.token_commands import FIELDS as TOKEN_FIELDS
+from remoting.cli.token_commands import token_app
+
+BINDINGS = ("role", "user", "group", "place", "id")
+ALLOCATIONS = ("name", "owner", "state", "pool", "gpu_count", "percent", "id")
+
+
+def bindings(api: rest.Api, heading: str, **filters: str) -> Related:
+    return Related(
+        heading,
+        BINDINGS,
+        lambda: [with_place(b) for b in page(api, "role-bindings", **filters)],
+    )
+
+
+def quota(api: rest.Api, kind: str, name: str) -> Related:
+    return Related(
+        "Quota",
+        ("quota_gpus", "limit_gpus", "borrows", "weight"),
+        lambda: [q for q in api.items("quotas", subject_kind=kind) if q["subject"] == name],
+    )
+
+
+def open_allocations(api: rest.Api, **filters: str) -> Related:
+    """Return those that wait, run or end, newest first."""
+    ended = ("released", "failed")
+    return Related(
+        "Allocations",
+        ALLOCATIONS,
+        lambda: [a for a in page(api, "allocations", **filters) if a["state"] not in ended],
+    )
+
+
+@user_app.command("show")
+def user_show(name: UserName, output: Output = "table") -> None:
+    """Show a user with roles, tokens, quota and allocations."""
+    api = client()
+    user = api.find_by_name("users", name)
+    if output in ("json", "yaml"):
+        user |= {"role_bindings": api.items("role-bindings", user=name)}
+    fields = ("email", "is_active", "is_service", "must_change_password", "created_at", "id")
+    related = [
+        bindings(api, "Roles of the user", user=name),
+        Related(
+            "Tokens",
+            ("name", "scopes", "expires_at", "last_used_at", "id"),
+            lambda: page(api, "tokens", user=name),
+        ),
+        quota(api, "user", name),
+        open_allocations(api, owner=name),
+    ]
+    print_sheet(f"User {name}", user, fields, related, output)
+
+
+@group_app.command("show")
+def group_show(name: GroupName, output: Output = "table") -> None:
+    """Show a group with its members and roles."""
+    api = client()
+    group = api.find_by_name("groups", name)
+    members = Related(
+        "Members", ("user", "group", "id"), lambda: page(api, f"groups/{group['id']}/members")
+    )
+    related = [members, bindings(api, "Roles of the group", group=name)]
+    print_sheet(f"Group {name}", group, ("created_at", "id"), related, output)
+
+
+@role_app.command("show")
+def role_show(name: RoleName, output: Output = "table") -> None:
+    """Show a role with its privileges and the users and groups that have it."""
+    api = client()
+    role = api.find_by_name("roles", name)
+    related = [bindings(api, "Bindings", role=name)]
+    print_sheet(f"Role {name}", role, ("built_in", "privileges", "id"), related, output)
+
+
+@binding_app.command("show")
+def binding_show(binding_id: str, output: Output = "table") -> None:
+    """Show a role binding with the privileges of its role."""
+    api = client()
+    binding = api.request("GET", f"role-bindings/{binding_id}")
+    privileges = Related(
+        "Privileges of the role",
+        ("privileges",),
+        lambda: [api.find_by_name("roles", binding["role"])],
+    )
+    shown = binding if output in ("json", "yaml") else with_place(binding)
+    fields = ("role", "user", "group", "place", "created_at", "id")
+    print_sheet("Role binding", shown, fields, [privileges], output)
+
+
+@project_app.command("show")
+def project_show(name: ProjectName, output: Output = "table") -> None:
+    """Show a project with its quota, members, allocations and reservations."""
+    api = client()
+    project = api.find_by_name("projects", name)
+    related = [
+        quota(api, "project", name),
+        bindings(api, "Roles in the project", project=name),
+        open_allocations(api, project=name),
+        Related(
+            "Reservations",
+            ("name", "pool", "gpu_count", "percent", "starts_at", "ends_at"),
+            lambda: page(api, "reservations", project=name),
+        ),
+    ]
+    fields = ("department", "labels", "created_at", "id")
+    print_sheet(f"Project {name}", project, fields, related, output)
+
+
+@department_app.command("show")
+def department_show(name: DepartmentName, output: Output = "table") -> None:
+    """Show a department with its projects, quota and roles."""
+    api = client()
+    department = api.find_by_name("departments", name)
+    related = [
+        Related("Projects", ("name", "id"), lambda: page(api, "projects", department=name)),
+        quota(api, "department", name),
+        bindings(api, "Roles in the department", department=name),
+    ]
+    print_sheet(f"Department {name}", department, ("created_at", "id"), related, output)
+
+
+@token_app.command("show")
+def token_show(token_id: str, output: Output = "table") -> None:
+    """Show a token without its secret: scopes, networks, end and last use, and its uses."""
+    api = client()
+    token = api.request("GET", f"tokens/{token_id}")
+    made = Related(
+        "Tokens that it has made",
+        ("name", "scopes", "expires_at", "id"),
+        lambda: page(api, "tokens", made_with_id=token_id),
+    )
+    print_sheet(f"Token {token['name']}", token, TOKEN_FIELDS[1:], [made], output)

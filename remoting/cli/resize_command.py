@@ -1,0 +1,73 @@
+"""The command `busbar resize`, and how other commands show a resize."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.amounts import MemorySize, parse_duration
+from remoting.cli.output import Output, client, print_structured
+
+APPLY_SECONDS = 5.0
+"""Default time for the nodes to apply a size."""
+
+
+def resize(
+    allocation_id: str,
+    percent: Annotated[
+        int | None,
+        typer.Option(
+            "-p",
+            "--percent",
+            min=0,
+            max=100,
+            help="Share of the compute of each GPU and, unless the allocation has a --memory, of "
+            "its memory. 0: in proportion to the memory.",
+        ),
+    ] = None,
+    memory: MemorySize = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Time to wait until the size is in force, for example 30s; 60s at most.",
+        ),
+    ] = APPLY_SECONDS,
+    output: Output = "table",
+) -> None:
+    """Change the size of an active allocation while its programs run.
+
+    It grows at once if the capacity is free, and otherwise waits in the queue with its old size.
+    Memory that it uses beyond a smaller size is free when its programs free it.
+    """
+    if percent is None and memory is None:
+        raise rest.ApiError("Give --percent, --memory or both.", rest.EXIT_USAGE)
+    body = {"percent": percent, "memory_bytes": memory}
+    allocation = client().request(
+        "PATCH",
+        f"allocations/{allocation_id}",
+        {name: value for name, value in body.items() if value is not None},
+        wait=str(wait),
+    )
+    if not print_structured(allocation, output):
+        typer.echo(describe_size(allocation))
+        print_resize(allocation)
+
+
+def describe_size(allocation: dict[str, Any]) -> str:
+    """Return the granted size on each GPU, one line each."""
+    return "\n".join(
+        f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
+        f" {p['memory_bytes'] / (1 << 30):.2f} GiB"
+        for p in allocation["partitions"]
+    )
+
+
+def print_resize(allocation: dict[str, Any]) -> None:
+    """Print the resize that is in progress, if there is one."""
+    if progress := allocation["resize"]:
+        typer.echo(f"Resize {progress['state']}: {progress['reason']}")

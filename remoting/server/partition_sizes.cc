@@ -1,0 +1,26 @@
+#include "server/partition_sizes.h"
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+void announce_partition_sizes(Session& s) {
+  bool exceeded = false;
+  for (uint32_t index = 0; index < s.devices.size(); ++index) {
+    DeviceState& d = s.devices[index];
+    uint64_t bytes = s.account.limit(d.partition);
+    bool is_exceeded = s.account.charged(d.partition) > bytes;
+    exceeded |= is_exceeded;
+    if (bytes == d.known_bytes && is_exceeded == d.known_as_exceeded) continue;
+    d.known_bytes = bytes;
+    d.known_as_exceeded = is_exceeded;
+    struct {
+      uint32_t device, is_exceeded;
+      uint64_t bytes;
+    } body{index, is_exceeded, bytes};
+    s.link.send(wire::Frame::partition_size, &body, sizeof body);
+  }
+  s.exceeds_partition = exceeded;
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,39 @@
+#include "server/session_end.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "control/log.h"
+#include "control/messages.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr int kFarewellMs = 500;  // for the client to take the reason of the end
+}
+
+void end_process(const std::string& reason, int code) {
+  control::log_line("session server", "ended", "pid " + std::to_string(getpid()), reason);
+  std::_Exit(code);
+}
+
+// Sending blocks while the client takes nothing, so a thread ends the process in any case.
+void end_session(Link& link, CUresult error, const std::string& reason) {
+  struct {
+    uint32_t error;
+    char text[sizeof(control::EndReason::text)];
+  } body{error, {}};
+  std::strncpy(body.text, reason.c_str(), sizeof body.text - 1);
+  std::thread([reason] {
+    poll(nullptr, 0, kFarewellMs);
+    end_process(reason, 0);
+  }).detach();
+  link.send(wire::Frame::session_error, &body, sizeof body);
+  end_process(reason, 0);
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,18 @@
+// The end of a session server.
+//
+// Thread safety: any thread.
+#pragma once
+#include <cuda.h>
+
+#include <string>
+
+#include "server/link.h"
+
+namespace busbar::server {
+
+// Ends the process at once: threads may still wait for the driver, and the kernel frees everything.
+[[noreturn]] void end_process(const std::string& reason, int code);
+// Tells the client the error of all its calls from now on, and ends the process.
+[[noreturn]] void end_session(Link& link, CUresult error, const std::string& reason);
+
+}  // namespace busbar::server

@@ -1,0 +1,51 @@
+#include "softgpu/ptx/array_elements.h"
+
+#include <set>
+
+namespace softgpu::ptx {
+namespace {
+
+const Variable* find(const Module& module, const Function& f, const std::string& name) {
+  for (auto* list : {&f.variables, &f.params, &f.returns})
+    for (auto& v : *list)
+      if (v.name == name) return &v;
+  return module.variable(name);
+}
+
+// Return the size of an element in bytes; 0 if it is not known.
+uint64_t element_bytes(const Variable& v) {
+  uint64_t elements = 1;
+  for (uint64_t n : v.dimensions) elements *= n;
+  if (elements) return v.bytes / elements;
+  return v.vector || v.dimensions.size() > 1 ? 0 : (uint64_t)v.type.bytes();
+}
+
+void resolve(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
+  static const std::set<std::string> kAccesses = {"ld", "ldu", "st"};
+  bool accesses = kAccesses.count(ins.op) > 0;
+  if (!accesses && ins.op != "mov")
+    throw Refusal{ins.line, "instruction " + ins.op + ": it takes no element of " + o.name};
+  const Variable* v = find(module, f, o.name);
+  uint64_t bytes = v ? element_bytes(*v) : 0;
+  bool has_elements = bytes && (!v->dimensions.empty() || v->vector);
+  if (o.index ? !has_elements : accesses && !v)
+    throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + " is no array with elements"};
+  // Wraps as addresses do; accesses are checked.
+  o.offset = (int64_t)(bytes * (uint64_t)o.index);
+  o.indexed = false;
+  if (!accesses) return;
+  Operand base{OperandKind::reg, o.name, 0, 0, false, {}};
+  o = Operand{OperandKind::address, "", 0, o.offset, false, {}};
+  o.elements.push_back(base);
+}
+
+}  // namespace
+
+void resolve_elements(Module& module) {
+  for (auto& f : module.functions)
+    for (auto& ins : f.body)
+      for (auto& o : ins.operands)
+        if (o.indexed) resolve(module, f, ins, o);
+}
+
+}  // namespace softgpu::ptx

@@ -1,0 +1,139 @@
+// Joint turns on two GPUs in simulated time: shares, progress, and that no GPU is used by two.
+#include "launcher/joint_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+namespace busbar::launcher {
+namespace {
+
+using control::ComputeMode;
+
+constexpr Microseconds kTenSeconds = 10'000'000, kStep = 50;
+
+// A tenant that always has work on its GPUs. With several of them, its kernels wait for each other:
+// each takes `unit` of time during which it has all of its GPUs.
+struct Tenant {
+  Arbiter::Id id;
+  uint32_t percent;
+  std::vector<int> gpus;
+  Microseconds unit = 2000;
+  Microseconds completed = 0;
+  Microseconds running_until = 0;  // 0: nothing runs
+};
+
+class Model {
+ public:
+  Model(int gpus, std::vector<Tenant> tenants) : gpus_((size_t)gpus), tenants_(std::move(tenants)) {
+    for (auto& t : tenants_)
+      for (int g : t.gpus) {
+        gpus_[(size_t)g].set_share(t.id, {ComputeMode::shared, t.percent}, 0);
+        gpus_[(size_t)g].set_joint(t.id, t.gpus.size() > 1);
+        gpus_[(size_t)g].want(t.id, 0);
+      }
+    // What the first account got as the only one is over.
+    for (auto& gpu : gpus_)
+      if (gpu.holder()) gpu.drained(Arbiter::Id(*gpu.holder()), true, 0);
+  }
+
+  void run(Microseconds duration) {
+    for (Microseconds end = now_ + duration; now_ < end; now_ += kStep) step();
+  }
+  double percent_of(const Arbiter::Id& id) const {
+    auto it = std::ranges::find(tenants_, id, &Tenant::id);
+    return 100.0 * (double)it->completed / (double)now_;
+  }
+  Microseconds longest_wait() const { return longest_wait_; }
+
+ private:
+  joint_turns::Group group_of(const Tenant& t) {
+    joint_turns::Group group{t.id, {}};
+    for (int g : t.gpus) group.arbiters.push_back(&gpus_[(size_t)g]);
+    return group;
+  }
+  void step() {
+    for (auto& gpu : gpus_) {
+      gpu.advance(now_);
+      EXPECT_EQ(gpu.take_overdue(), "") << "a turn did not drain";
+    }
+    std::vector<joint_turns::Group> groups;
+    for (auto& t : tenants_)
+      if (t.gpus.size() > 1) groups.push_back(group_of(t));
+    while (joint_turns::advance(groups, now_)) {
+    }
+    for (auto& t : tenants_) work(t);
+    for (auto& t : tenants_) longest_wait_ = std::max(longest_wait_, now_ - last_end_[t.id]);
+  }
+  void work(Tenant& t) {
+    auto group = group_of(t);
+    if (t.running_until && now_ >= t.running_until) {
+      t.completed += t.unit;
+      t.running_until = 0;
+      last_end_[t.id] = now_;
+    }
+    if (t.running_until) return;
+    if (joint_turns::is_ready(group)) {
+      t.running_until = now_ + t.unit;
+      return;
+    }
+    for (Arbiter* a : group.arbiters)
+      if (a->holder() && *a->holder() == t.id && a->is_revoked()) a->drained(t.id, true, now_);
+  }
+  std::vector<Arbiter> gpus_;
+  std::vector<Tenant> tenants_;
+  std::map<Arbiter::Id, Microseconds> last_end_;
+  Microseconds now_ = 0, longest_wait_ = 0;
+};
+
+TEST(JointTurns, ShareOfAnAllocationOnTwoGpusHoldsBesideOthersOnEach) {
+  Model model(2, {{"joint", 50, {0, 1}}, {"x", 50, {0}}, {"y", 50, {1}}});
+  model.run(kTenSeconds);
+  for (auto* id : {"joint", "x", "y"}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id;
+}
+
+TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusAreSharedUnequally) {
+  Model model(2, {{"joint", 30, {0, 1}}, {"x", 10, {0}}, {"y", 70, {1}}});
+  model.run(kTenSeconds);
+  EXPECT_NEAR(model.percent_of("y"), 70, 1);
+  EXPECT_NEAR(model.percent_of("joint"), 30, 1);
+  EXPECT_NEAR(model.percent_of("x"), 70, 1) << "it has what the joint allocation cannot use";
+}
+
+TEST(JointTurns, AllocationsOnTheSameGpusDoNotWaitForEachOtherForEver) {
+  Model model(3, {{"a", 30, {0, 1, 2}}, {"b", 30, {1, 2}}, {"c", 30, {0, 2}}, {"d", 10, {1}}});
+  model.run(kTenSeconds);
+  EXPECT_LT(model.longest_wait(), 300'000);
+  for (auto* id : {"a", "b", "c"}) EXPECT_GE(model.percent_of(id), 20) << id;
+}
+
+// Each comes second on one of its GPUs, again and again.
+TEST(JointTurns, AllocationsThatOverlapInARingGoOn) {
+  Model model(3, {{"a", 50, {0, 1}}, {"b", 50, {1, 2}}, {"c", 50, {0, 2}}});
+  model.run(kTenSeconds);
+  EXPECT_LT(model.longest_wait(), 300'000);
+  for (auto* id : {"a", "b", "c"}) EXPECT_NEAR(model.percent_of(id), 33, 3) << id;
+}
+
+// What happens without them: each of two allocations gets one of the GPUs and waits for the other.
+TEST(JointTurns, ModelNoticesTurnsThatAreGivenOneByOne) {
+  std::vector<Arbiter> gpus(2);
+  for (auto& gpu : gpus)
+    for (auto* id : {"a", "b"}) gpu.set_share(id, {ComputeMode::shared, 50}, 0);
+  gpus[0].drained("a", true, 0);
+  gpus[1].drained("a", false, 0);
+  gpus[1].want("b", 0);
+  gpus[0].want("b", 0);
+  gpus[1].want("a", 0);
+  Microseconds both = Arbiter::kTurn + Arbiter::kDrain - 1;
+  for (auto& gpu : gpus) gpu.advance(both);
+  ASSERT_EQ(*gpus[0].holder(), "a");
+  ASSERT_EQ(*gpus[1].holder(), "b");
+  EXPECT_FALSE(joint_turns::is_ready({"a", {&gpus[0], &gpus[1]}}));
+  EXPECT_FALSE(joint_turns::is_ready({"b", {&gpus[0], &gpus[1]}}));
+}
+
+}  // namespace
+}  // namespace busbar::launcher

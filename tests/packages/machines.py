@@ -1,0 +1,159 @@
+"""Machines of other releases: root file systems made by debootstrap, with nothing of ours."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.supervisor import ROOT, wait_for
+
+ROOTS = Path(os.environ.get("BUSBAR_TEST_ROOTS", ROOT / "build" / "test-roots"))
+SCRIPTS = Path("/usr/share/debootstrap/scripts")
+UBUNTU_SCRIPT = SCRIPTS / "jammy"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release and its Python. Each comes from the default mirror of debootstrap for it."""
+
+    name: str
+    python: str
+    is_ubuntu: bool = False
+
+
+RELEASES = (
+    Release("bullseye", "3.9"),
+    Release("jammy", "3.10", is_ubuntu=True),
+    Release("bookworm", "3.11"),
+    Release("noble", "3.12", is_ubuntu=True),
+    Release("trixie", "3.13"),
+    Release("resolute", "3.14", is_ubuntu=True),
+)
+OLDEST_GLIBC = RELEASES[0]
+"""glibc 2.31, the oldest release of the mirrors; its Python is too old for the command."""
+WITH_PYTHON = tuple(r for r in RELEASES if r.python != "3.9")
+
+
+def ubuntu_mirror() -> str:
+    """Return the mirror that debootstrap's script names for x86-64 and releases with support.
+
+    Without Ubuntu's keyring debootstrap would take its mirror of Debian instead.
+    """
+    of_architecture = UBUNTU_SCRIPT.read_text().partition("amd64")[2].partition("esac")[0]
+    return str(re.findall(r"default_mirror (\S+)", of_architecture)[-1])
+
+
+def root_of(release: Release) -> Path:
+    """Return the root file system of a release. Creates it at first use, in minutes.
+
+    The creation needs root and a mirror. Ubuntu's signatures are checked if its keyring is here.
+    Raises RuntimeError if debootstrap fails.
+    """
+    root = ROOTS / release.name
+    ROOTS.mkdir(parents=True, exist_ok=True)
+    with root.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if root.with_suffix(".ready").exists():
+            return root
+        shutil.rmtree(root, ignore_errors=True)
+        keyring = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+        unsigned = release.is_ubuntu and not keyring.exists()
+        command = ["debootstrap", "--variant=minbase", "--include=python3"]
+        command += ["--no-check-gpg"] if unsigned else []
+        command += [release.name, str(root)]
+        # One script serves all releases of Ubuntu; debootstrap may not know the newest ones.
+        command += [ubuntu_mirror(), str(UBUNTU_SCRIPT)] if release.is_ubuntu else []
+        log = root.with_suffix(".log")
+        with log.open("wb") as out:
+            if subprocess.run(command, stdout=out, stderr=out, check=False).returncode:
+                raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")
+        root.with_suffix(".ready").touch()
+    return root
+
+
+class Machine:
+    """A running machine: an overlay over a root, in namespaces of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], root: Path) -> None:
+        self._process, self.root = process, root
+
+    def pid(self) -> int:
+        """Return the pid of the process that holds the namespaces."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return int(children.read_text().split()[0])
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file of the machine, as seen from outside."""
+        return Path(f"/proc/{self.pid()}/root{name}")
+
+    def command(self, *words: str, network: bool = True, **variables: str) -> list[str]:
+        """Return a command line that runs a command as root on the machine."""
+        pid = str(self.pid())
+        line = ["nsenter", "-t", pid, "-m", "-p", "-n", f"--root=/proc/{pid}/root", "--wd=/root"]
+        line += [] if network else ["unshare", "-n"]
+        settings = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        settings |= {"HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+        return [
+            *line,
+            "env",
+            "-i",
+            *(f"{k}={v}" for k, v in (settings | variables).items()),
+            *words,
+        ]
+
+    def run(
+        self, *words: str, network: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words, network=network, **variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def install(self, source: Path, target: str) -> None:
+        """Copy a file or a folder to the machine."""
+        if source.is_dir():
+            shutil.copytree(source, self.path(target), dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, self.path(target))
+
+
+@contextmanager
+def machine(release: Release, folder: Path, *, own_network: bool = False) -> Iterator[Machine]:
+    """Start a machine whose changes lie in `folder` and end with it."""
+    for name in ("upper", "work", "root"):
+        (folder / name).mkdir(parents=True)
+    root = folder / "root"
+    layers = f"lowerdir={root_of(release)},upperdir={folder}/upper,workdir={folder}/work"
+    script = (
+        f"set -e; mount -t overlay overlay -o {layers} {root}; mount -t proc proc {root}/proc; "
+        f"mount --rbind /dev {root}/dev; mount -t tmpfs tmpfs {root}/run; "
+        f"mount -t tmpfs tmpfs {root}/tmp; chmod 1777 {root}/tmp; "
+        f"exec chroot {root} sleep infinity"
+    )
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"]
+    command += ["--net"] if own_network else []
+    process = subprocess.Popen([*command, "sh", "-c", script], stdin=subprocess.DEVNULL)
+    found = Machine(process, root)
+    try:
+        wait_for("the machine", lambda: is_up(found), folder / "log")
+        yield found
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_up(started: Machine) -> bool:
+    try:
+        return Path(f"/proc/{started.pid()}/comm").read_text().strip() == "sleep"
+    except (OSError, IndexError):
+        return False

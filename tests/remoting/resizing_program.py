@@ -1,0 +1,90 @@
+"""A program that shows what it knows about its partition, on command.
+
+It reads lines: `sizes` answers the totals of cuMemGetInfo, cuDeviceTotalMem and NVML; `allocate
+BYTES` and `release ID` as `allocating_program` does; `capture` begins to capture the fill of an
+allocation, and `launch` ends it, launches the graph and answers the sum of the bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+from tests.remoting.allocating_program import CudaError, Memory, call, plain, read_linear
+
+FILLED_BYTES = 1 << 16
+RELAXED = 2
+
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+
+
+class NvmlMemory(ctypes.Structure):
+    _fields_ = (("total", c_uint64), ("free", c_uint64), ("used", c_uint64))
+
+
+def nvml_total() -> int:
+    device, memory = c_void_p(), NvmlMemory()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(device)) == 0
+    assert nvml.nvmlDeviceGetMemoryInfo(device, byref(memory)) == 0
+    return int(memory.total)
+
+
+class Program:
+    def __init__(self) -> None:
+        self.held: dict[int, Memory] = {}
+        self.number = 0
+        self.stream, self.filled = c_void_p(), c_uint64()
+        call("cuStreamCreate", byref(self.stream), 0)
+        call("cuMemAlloc_v2", byref(self.filled), c_size_t(FILLED_BYTES))
+
+    def sizes(self) -> str:
+        free, total, of_device = c_size_t(), c_size_t(), c_size_t()
+        call("cuMemGetInfo_v2", byref(free), byref(total))
+        call("cuDeviceTotalMem_v2", byref(of_device), c_int(0))
+        return f"{total.value} {of_device.value} {nvml_total()}"
+
+    def allocate(self, count: str) -> str:
+        self.number += 1
+        self.held[self.number] = plain(int(count))
+        return f"ok {self.number}"
+
+    def release(self, number: str) -> str:
+        self.held.pop(int(number)).release()
+        return "ok"
+
+    def capture(self) -> str:
+        call("cuStreamBeginCapture_v2", self.stream, RELAXED)
+        count = c_size_t(FILLED_BYTES)
+        call("cuMemsetD8Async", self.filled, ctypes.c_ubyte(3), count, self.stream)
+        return "ok"
+
+    def launch(self) -> str:
+        graph, executable = c_void_p(), c_void_p()
+        call("cuStreamEndCapture", self.stream, byref(graph))
+        call("cuGraphInstantiateWithFlags", byref(executable), graph, c_uint64(0))
+        call("cuGraphLaunch", executable, self.stream)
+        call("cuStreamSynchronize", self.stream)
+        return str(sum(read_linear(self.filled.value, FILLED_BYTES)))
+
+
+def main() -> None:
+    context = c_void_p()
+    call("cuInit", c_uint(0))
+    call("cuDevicePrimaryCtxRetain", byref(context), 0)
+    call("cuCtxSetCurrent", context)
+    assert nvml.nvmlInit_v2() == 0
+    program = Program()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        action, *arguments = line.split()
+        run: Callable[..., str] = getattr(program, action)
+        try:
+            print(run(*arguments), flush=True)
+        except CudaError as error:
+            print(f"error {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
