@@ -149,6 +149,16 @@ build_remoting() {
   record "$folder/inputs" "$inputs"
 }
 
+# Programs that only tests start.
+build_test_programs() {
+  inputs=$(cat "$ROOT/build/remoting/inputs")
+  unchanged "$ROOT/build/stamps/test-programs" "$inputs" && return 0
+  say "set-up: building the programs of the tests"
+  "$ROOT/.venv/bin/ninja" -C "$ROOT/build/remoting" unit_tests softgpu-probe >"$LOGS/test-programs.log" 2>&1 \
+    || fail_with_log "The programs of the tests could not be built." "$LOGS/test-programs.log"
+  record "$ROOT/build/stamps/test-programs" "$inputs"
+}
+
 # The files that a machine needs to become a node over SSH or Ansible.
 build_bundle() {
   inputs="$(cat "$ROOT/build/remoting/inputs") $(fingerprint nodes deploy/bundle.py requirements-node.lock -name __pycache__ -prune -o)"
@@ -262,18 +272,24 @@ setup_python() {
   unlock_checkout
 }
 
+# What needs nothing of the data plane.
+build_beside_the_data_plane() {
+  build_console
+  build_site
+  build_client
+  [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
+}
+
 # setup LOCK...: everything
 setup() {
   lock_checkout
   install_python_packages "$@"
-  [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
-  build_console &
-  console_process=$!
+  build_beside_the_data_plane &
+  beside=$!
   build_remoting "$ROOT/build/remoting"
+  [ -z "${FOR_TESTS:-}" ] || build_test_programs
   build_bundle
-  wait "$console_process" || exit 1
-  build_site
-  build_client
+  wait "$beside" || exit 1
   write_command
   unlock_checkout
 }

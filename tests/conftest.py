@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,23 +35,38 @@ class FileScheduling(LoadFileScheduling):
         return shared[0] if shared else str(super()._split_scope(nodeid))
 
 
-class FailureNames:
-    """Prints the name of each failed test at once: CI may end before the summary."""
+class Results:
+    """Prints the name of each failed test at once, and writes all results for .ci/tests."""
 
-    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+    def __init__(self, terminal: pytest.TerminalReporter, file: str | None) -> None:
         self.terminal = terminal
+        self.file = file
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.terminal.ensure_newline()
             self.terminal.write_line(f"failed: {report.nodeid} ({report.when})")
+        if self.file and (report.when == "call" or not report.passed):
+            self.write(report, self.file)
+
+    def write(self, report: pytest.TestReport, file: str) -> None:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = crash.message if crash else str(report.longrepr or "")[-300:]
+        result = {
+            "test": report.nodeid,
+            "outcome": report.outcome,
+            "seconds": round(report.duration, 2),
+            "reason": reason.partition("\n")[0],
+        }
+        with Path(file).open("a") as results:
+            results.write(json.dumps(result) + "\n")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     plugins = session.config.pluginmanager
     terminal = plugins.get_plugin("terminalreporter")
     if terminal and "PYTEST_XDIST_WORKER" not in os.environ:
-        plugins.register(FailureNames(terminal))
+        plugins.register(Results(terminal, os.environ.get("BUSBAR_TEST_RESULTS")))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:

@@ -446,7 +446,7 @@ def test_short_random_walk_never_overcommits_a_gpu() -> None:
     run(SHORT_STEPS // STEPS_PER_EXAMPLE)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.django_db
 @pytest.mark.parametrize("steps", [4_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_long_random_walk_never_overcommits_a_gpu(steps: int) -> None:
@@ -476,7 +476,7 @@ def plant_memory_that_is_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "held_bytes", lambda partitions, *_, **__: [0] * len(partitions))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("plant", "message"),

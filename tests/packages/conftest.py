@@ -1,7 +1,7 @@
 """Fixtures: the packages of the client, and an installation of its wheel without a network.
 
 Packages with the libraries of the checkout suffice for what does not depend on glibc. The others
-take minutes to compile: ./test --long packages.
+take minutes to compile: ./test --long complete.
 """
 
 from __future__ import annotations

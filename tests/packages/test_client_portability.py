@@ -1,4 +1,4 @@
-"""The client on other systems: ./test --long packages.
+"""The client on other systems: ./test --long complete tests/packages.
 
 The libraries are compiled for an old glibc, which takes minutes. Each machine is a root file system
 of another release, made by debootstrap.
@@ -23,7 +23,7 @@ from tests.packages.machines import OLDEST_GLIBC, WITH_PYTHON, Release, machine
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = [
-    pytest.mark.exhaustive,
+    pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 PRIVATE = "busbar_client/private"

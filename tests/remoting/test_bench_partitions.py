@@ -31,7 +31,7 @@ def bench() -> Iterator[partitions.Bench]:
         yield running
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.parametrize(
     "percents",
     [
@@ -54,7 +54,7 @@ def test_tenants_complete_work_in_proportion_to_their_shares(
     pytest.fail(f"share errors of {percents}: {tries} points")
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
     tries = []
     for _ in range(TRIES):
@@ -67,7 +67,7 @@ def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partition
     pytest.fail(f"a cap of 30 percent gave {tries} percent")
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_steps_of_a_tenant_take_no_longer_while_its_neighbours_are_resized(
     bench: partitions.Bench,
 ) -> None:
@@ -81,7 +81,7 @@ def test_steps_of_a_tenant_take_no_longer_while_its_neighbours_are_resized(
     pytest.fail(f"steps are longer by the factors {tries}")
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
     bench: partitions.Bench,
 ) -> None:
@@ -97,7 +97,7 @@ def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
         assert min(tries) <= TOLERANCE_POINTS, f"share errors after resizes: {tries} points"
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.parametrize(
     "hostile",
     ["endless launches", pytest.param("huge grids", marks=pytest.mark.long), "copies"],

@@ -11,7 +11,7 @@ from tests.suites.fuzz_build import build
 from tests.suites.fuzz_faults import FAULTS
 from tests.suites.fuzz_targets import TARGETS
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("name", TARGETS)

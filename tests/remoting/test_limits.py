@@ -10,7 +10,7 @@ import pytest
 
 from tests.suites.fuzz_build import LIMITS, build
 
-pytestmark = pytest.mark.exhaustive  # its objects are those of the fuzzers
+pytestmark = pytest.mark.long  # its objects are those of the fuzzers
 
 
 def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def program_seconds(node: LocalNode) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_repeated_handshakes_hold_no_threads(node: LocalNode) -> None:
     """Strangers repeat tickets and ClientHellos of eight tenants, and those of the program."""
     own, strangers, repetitions = node.allocation_id, 9, 256

@@ -8,7 +8,7 @@ import pytest
 
 from tests.suites import fuzz_emitted
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 
 def test_emitted_access_without_its_check_is_found() -> None:

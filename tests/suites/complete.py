@@ -1,6 +1,7 @@
-"""The tests that CI leaves out: `./test --long complete [PYTEST-ARGUMENT...]`.
+"""The tests that the gate leaves out: `./test --long complete [PYTEST-ARGUMENT...]`.
 
-They have the marker `long`: more cases and more repetitions of what shorter tests show.
+They have the marker `long`: they take minutes, repeat what shorter tests show, or measure. One
+process runs them, so that no other test takes part of the machine from those that measure.
 """
 
 from __future__ import annotations
@@ -11,17 +12,13 @@ import sys
 
 from deploy.supervisor import ROOT
 
-NO_TEST_SELECTED = 5
+OPTIONS = ["-n", "0", "-m", "long", "-o", "faulthandler_timeout=3600"]
 
 
 def main() -> None:
     env = os.environ | {"BUSBAR_TEST_LONG": "1"}
-    for marker, processes in (("long and not alone", "2"), ("long and alone", "0")):
-        options = ["-n", processes, "-m", marker, "-o", "faulthandler_timeout=3600"]
-        command = [sys.executable, "-m", "pytest", *options, *sys.argv[1:]]
-        status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
-        if status not in (0, NO_TEST_SELECTED):
-            sys.exit(status)
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *sys.argv[1:]]
+    sys.exit(subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
 
 
 if __name__ == "__main__":

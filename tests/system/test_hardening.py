@@ -10,7 +10,7 @@ import pytest
 
 from tests.hardening import charges, front_door, hostile_nodes
 
-pytestmark = [pytest.mark.system, pytest.mark.alone]
+pytestmark = [pytest.mark.system, pytest.mark.long]
 
 SECONDS = 6.0
 NODES = 20

@@ -15,7 +15,7 @@ from tests.load.appliance import Bench
 from tests.load.kill_rounds import IN_FLIGHT, KILL_NODES, kill_rounds
 from tests.load.removed_guards import FAILPOINTS, GUARDS
 
-pytestmark = [pytest.mark.system, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.system, pytest.mark.long]
 
 
 @pytest.mark.parametrize("rounds", [8, pytest.param(20, marks=pytest.mark.long)])
