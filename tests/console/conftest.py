@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from deploy.supervisor import BUILD, ROOT
 from tests.ports import port
 from tests.remoting.conftest import compiled  # noqa: F401
+from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool, started
 
 CHROMIUM = "/usr/bin/chromium"
@@ -32,6 +33,11 @@ DEMO = str(BUILD / "demo" / "gpu_demo")
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 PASSWORD = "fjord-lamp-9031-quilt"
 
+EVENT_MS = 1000 * EVENT_SECONDS
+NewContext = Callable[[], BrowserContext]
+
+expect.set_options(timeout=EVENT_MS)
+
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
@@ -45,6 +51,18 @@ def browser_context_args() -> dict[str, Any]:
         "viewport": {"width": 1440, "height": 900},
         "locale": "en-GB",
     }
+
+
+@pytest.fixture
+def new_context(new_context: NewContext) -> NewContext:
+    """Return a function that makes contexts whose actions and pages have the limit EVENT_MS."""
+
+    def make() -> BrowserContext:
+        context = new_context()
+        context.set_default_timeout(EVENT_MS)
+        return context
+
+    return make
 
 
 @pytest.fixture(scope="package")
@@ -93,9 +111,7 @@ class Console:
 
 def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     """Return a page of a new user with this role, signed in by the cookie that a login sets."""
-    token = pool.stack.manage(
-        "create_token", "--user", role, "--role", role, "--hours", "1"
-    ).splitlines()[-1]
+    token = pool.token(role, role)
     context.add_cookies(
         [
             {
@@ -125,12 +141,10 @@ def console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
 
 
 @pytest.fixture
-def viewer(browser: Browser, browser_context_args: dict[str, Any], pool: Pool) -> Iterator[Console]:
-    context = browser.new_context(**browser_context_args)
-    console = sign_in(context, pool, "viewer")
+def viewer(new_context: NewContext, pool: Pool) -> Console:
+    console = sign_in(new_context(), pool, "viewer")
     console.open()
-    yield console
-    context.close()
+    return console
 
 
 @pytest.fixture

@@ -8,6 +8,10 @@ from playwright.sync_api import Page
 
 from tests.console.conftest import Console
 
+END_OF_TRANSITIONS = """() => Promise.allSettled(
+  document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished),
+)"""
+
 
 def picture(page: Page, folder: Path, name: str) -> None:
     """Take a picture in both themes, and check the page with axe."""
@@ -16,6 +20,6 @@ def picture(page: Page, folder: Path, name: str) -> None:
             "dark => document.documentElement.classList.toggle('pf-v6-theme-dark', dark)",
             theme == "dark",
         )
-        page.wait_for_timeout(300)
+        page.evaluate(END_OF_TRANSITIONS)
         page.screenshot(path=folder / f"{name}-{theme}.png", full_page=True)
         assert Console(page, "", "").violations() == [], name

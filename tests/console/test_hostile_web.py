@@ -139,8 +139,10 @@ async ([url, node]) => {
   const frame = document.createElement("iframe");
   frame.name = "frame";
   document.body.append(frame, form);
-  form.submit();
-  await new Promise((done) => setTimeout(done, 1000));
+  await new Promise((done) => {
+    frame.onload = done;
+    form.submit();
+  });
   return { results, code };
 }
 """

@@ -17,7 +17,6 @@ from tests.console.pictures import picture
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
-APPEARS_MS = 30_000
 ALARM = "Cordoned without notice"
 
 
@@ -62,7 +61,7 @@ def fail_task(console: Console, pool: Pool) -> None:
 
 def bell(page: Page, unread: int) -> Locator:
     found = page.get_by_role("button", name=f"Notifications, {unread} unread", exact=True)
-    expect(found).to_be_visible(timeout=APPEARS_MS)
+    expect(found).to_be_visible()
     return found
 
 
@@ -131,7 +130,7 @@ def test_failed_task_of_another_user_is_no_notice(viewer: Console, pool: Pool) -
     )
     pool.api.request("DELETE", f"allocations/{waiting['id']}")
     tasks = viewer.page.get_by_role("grid", name="Recent tasks")
-    expect(tasks.get_by_role("row").nth(1)).to_contain_text("failed", timeout=APPEARS_MS)
+    expect(tasks.get_by_role("row").nth(1)).to_contain_text("failed")
     bell(viewer.page, 0)
 
 
@@ -142,12 +141,12 @@ def test_drawer_fits_a_phone_and_is_in_chinese(
     page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate("localStorage.setItem('busbar.language', 'zh')")
     page.reload()
-    page.get_by_role("button", name=re.compile("^通知, [1-9]")).click(timeout=APPEARS_MS)
+    page.get_by_role("button", name=re.compile("^通知, [1-9]")).click()
     found = page.get_by_role("region", name="通知", exact=True)
     expect(found).to_be_in_viewport(ratio=1)
     acknowledge = found.get_by_role("button", name=re.compile("^确认"))
     # The bell may count a failed task of another test before the alarm is raised.
-    expect(acknowledge).to_be_visible(timeout=APPEARS_MS)
+    expect(acknowledge).to_be_visible()
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(overflow) == 0
     page.screenshot(path=screenshots / "notices-phone-zh.png")

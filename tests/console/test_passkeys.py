@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.sync_api import Browser, CDPSession, Page, Playwright, expect
 
 from tests.appliance.appliance_process import PASSWORD, ApplianceProcess, started
-from tests.console.conftest import CHROMIUM, FLAGS, Console
+from tests.console.conftest import CHROMIUM, EVENT_MS, FLAGS, Console
 
 pytestmark = pytest.mark.system
 
@@ -76,6 +76,7 @@ def test_passkey_is_added_and_signs_in(
 ) -> None:
     set_domain(appliance)
     page = trusting.new_context().new_page()
+    page.set_default_timeout(EVENT_MS)
     session, device = add_device(page)
     url = f"https://localhost:{appliance.https_port}"
     page.goto(url)

@@ -9,12 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.conftest import Console
-from tests.console.test_console import APPEARS_MS, open_gpu
+from tests.console.test_console import WORK_SECONDS, open_gpu
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
-
-WORK_SECONDS = 300
 
 
 def edges(page: Page) -> Locator:
@@ -47,7 +45,7 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     program = pool.start_working(25, WORK_SECONDS)
     open_gpu(console)
     edge = edges(page)
-    expect(edge).to_have_attribute("aria-valuenow", "25", timeout=APPEARS_MS)
+    expect(edge).to_have_attribute("aria-valuenow", "25")
     expect(edge).to_have_attribute("aria-valuemax", "100")
     edge.focus()
     page.keyboard.press("ArrowLeft")
@@ -67,7 +65,7 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     dialog.get_by_role("button", name="Resize").click()
     expect(page.get_by_role("list", name="Results")).to_contain_text("Resize: gpu_demo")
     pool.wait("the new size", lambda: percent_of(pool) == 36)
-    expect(edge).to_have_attribute("aria-valuenow", "36", timeout=APPEARS_MS)
+    expect(edge).to_have_attribute("aria-valuenow", "36")
     assert program.poll() is None, "the program goes on"
 
 
@@ -79,7 +77,7 @@ def test_pointer_resizes_and_cancel_keeps_the_size(
     pool.start_working(40, WORK_SECONDS)
     open_gpu(console)
     edge = edges(page)
-    expect(edge).to_have_attribute("aria-valuenow", "40", timeout=APPEARS_MS)
+    expect(edge).to_have_attribute("aria-valuenow", "40")
     drag(page, edge, -0.2)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(re.compile(r"From 40 % .* to (19|20|21) %"))
@@ -102,7 +100,7 @@ def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Po
         pool.start_working(30, WORK_SECONDS)
         open_gpu(console)
         edge = edges(page)
-        expect(edge).to_have_attribute("aria-valuenow", "30", timeout=APPEARS_MS)
+        expect(edge).to_have_attribute("aria-valuenow", "30")
         edge.focus()
         page.keyboard.press("End")
         page.keyboard.press("Enter")
@@ -122,7 +120,7 @@ def test_viewer_sees_why_the_edge_does_not_move(viewer: Console, pool: Pool) -> 
     pool.start_working(30, WORK_SECONDS)
     open_gpu(viewer)
     edge = edges(page)
-    expect(edge).to_have_attribute("aria-disabled", "true", timeout=APPEARS_MS)
+    expect(edge).to_have_attribute("aria-disabled", "true")
     edge.focus()
     page.keyboard.press("ArrowRight")
     expect(edge).to_have_attribute("aria-valuenow", "30")

@@ -19,6 +19,7 @@ from deploy.supervisor import BUILD, ROOT, Stack, wait_for
 from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context, save_context
 from tests.migrated import place_migrated_databases
 from tests.ports import port
+from tests.remoting.node import EVENT_SECONDS
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
 HOLD_SECONDS = "8"
@@ -31,6 +32,14 @@ class Pool:
     stack: Stack
     context: Path
     running: list[subprocess.Popen[str]] = field(default_factory=list)
+    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def token(self, user: str, role: str) -> str:
+        """Return a token of a user with a role, which is made at the first call: it takes 1 s."""
+        if (user, role) not in self.tokens:
+            made = self.stack.manage("create_token", "--user", user, "--role", role)
+            self.tokens[user, role] = made.splitlines()[-1]
+        return self.tokens[user, role]
 
     @property
     def api(self) -> Api:
@@ -77,7 +86,9 @@ class Pool:
     def sessions(self, **parameters: str) -> list[dict[str, Any]]:
         return self.api.items("sessions", **parameters)
 
-    def wait(self, description: str, done: Callable[[], bool], seconds: float = 30) -> None:
+    def wait(
+        self, description: str, done: Callable[[], bool], seconds: float = EVENT_SECONDS
+    ) -> None:
         """Poll until `done` returns True. An unreachable appliance counts as False."""
 
         def poll() -> bool:
@@ -121,7 +132,6 @@ class Pool:
                 all(a["state"] == "released" for a in self.api.items("allocations"))
                 and not self.sessions(state="running")
             ),
-            60,
         )
 
 
