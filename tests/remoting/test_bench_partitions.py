@@ -25,19 +25,21 @@ RESIZE_SECONDS, RESIZE_TOLERANCE = 10, 0.15
 """The median of some twenty steps. `./bench partitions` measures more, against 1.05."""
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def bench() -> Iterator[partitions.Bench]:
     with partitions.software_gpu(seconds=SECONDS) as running:
         yield running
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "percents",
     [
         (10, 90),
-        pytest.param((30, 70), marks=pytest.mark.long),
-        pytest.param((50, 50), marks=pytest.mark.long),
+        (30, 70),
+        (50, 50),
         (25, 25, 50),
     ],
 )
@@ -54,7 +56,6 @@ def test_tenants_complete_work_in_proportion_to_their_shares(
     pytest.fail(f"share errors of {percents}: {tries} points")
 
 
-@pytest.mark.long
 def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
     tries = []
     for _ in range(TRIES):
@@ -67,7 +68,6 @@ def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partition
     pytest.fail(f"a cap of 30 percent gave {tries} percent")
 
 
-@pytest.mark.long
 def test_steps_of_a_tenant_take_no_longer_while_its_neighbours_are_resized(
     bench: partitions.Bench,
 ) -> None:
@@ -81,7 +81,6 @@ def test_steps_of_a_tenant_take_no_longer_while_its_neighbours_are_resized(
     pytest.fail(f"steps are longer by the factors {tries}")
 
 
-@pytest.mark.long
 def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
     bench: partitions.Bench,
 ) -> None:
@@ -97,10 +96,9 @@ def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
         assert min(tries) <= TOLERANCE_POINTS, f"share errors after resizes: {tries} points"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "hostile",
-    ["endless launches", pytest.param("huge grids", marks=pytest.mark.long), "copies"],
+    ["endless launches", "huge grids", "copies"],
 )
 def test_steps_beside_a_hostile_neighbour_take_their_fair_time(
     bench: partitions.Bench, hostile: str

@@ -16,25 +16,25 @@ from tests.load.kill_rounds import IN_FLIGHT, KILL_NODES, kill_rounds
 from tests.load.removed_guards import FAILPOINTS, GUARDS
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
+ROUNDS = 20
 
 
-@pytest.mark.parametrize("rounds", [8, pytest.param(20, marks=pytest.mark.long)])
-def test_all_records_agree_after_each_kill(tmp_path: Path, rounds: int) -> None:
-    report = kill_rounds(Bench(tmp_path, KILL_NODES), rounds)
-    assert not report.problems and report.rounds == rounds
-    assert report.min_in_flight >= IN_FLIGHT and report.granted > 5 * rounds
-    assert report.suspended > rounds and report.resumed > rounds
+def test_all_records_agree_after_each_kill(tmp_path: Path) -> None:
+    report = kill_rounds(Bench(tmp_path, KILL_NODES), ROUNDS)
+    assert not report.problems and report.rounds == ROUNDS
+    assert report.min_in_flight >= IN_FLIGHT and report.granted > 5 * ROUNDS
+    assert report.suspended > ROUNDS and report.resumed > ROUNDS
     at_failpoints = sum(
         n for place, n in report.kills.items() if "." in place and "not reached" not in place
     )
-    assert at_failpoints >= 0.75 * (rounds // 2), f"too few kills at failpoints: {report.kills}"
+    assert at_failpoints >= 0.75 * (ROUNDS // 2), f"too few kills at failpoints: {report.kills}"
 
 
 @pytest.mark.parametrize("guard", sorted(GUARDS))
 def test_kill_rounds_detect_removed_guard(tmp_path: Path, guard: str) -> None:
     report = kill_rounds(
         Bench(tmp_path, KILL_NODES),
-        20,
+        ROUNDS,
         ("-m", "tests.load.removed_guards", guard),
         settle_seconds=15,
         failpoints=FAILPOINTS.get(guard, NAMES),
