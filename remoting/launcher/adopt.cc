@@ -31,8 +31,9 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   s.kill_at_ms = 0;
   s.violations = -1;
   s.pidfd = open_pidfd((pid_t)s.record.pid);
-  // The descriptor is opened first: a later process with this pid has another start time.
-  bool same = s.pidfd >= 0 && process_start_time((pid_t)s.record.pid) == s.start_time;
+  // The descriptor is opened first: a later process with this pid has another start time. A process
+  // that the kernel is still tearing down has its pid and start time.
+  bool same = !has_ended(s.pidfd) && process_start_time((pid_t)s.record.pid) == s.start_time;
   std::string id = control::hex(s.record.id, 16);
   std::lock_guard lock(mutex_);
   Session& kept = sessions_[id] = s;

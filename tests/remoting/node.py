@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from appliance.allocations.tickets import SigningKey, TicketPartition, issue
-from deploy.supervisor import BUILD, SOFTGPU, wait_for
+from deploy.supervisor import BUILD, ROOT, SOFTGPU, wait_for
 from nodes.launcher_control import (
     Grant,
     Grants,
@@ -36,8 +38,7 @@ def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
         "BUSBAR_SOFTGPU_DEVICES": str(devices),
         "BUSBAR_SOFTGPU_DIR": str(folder),
         "BUSBAR_SOFTGPU_CACHE": os.environ.get(
-            "BUSBAR_SOFTGPU_CACHE",
-            str(Path(tempfile.gettempdir()) / f"busbar-test-kernels-{os.getuid()}"),
+            "BUSBAR_SOFTGPU_CACHE", str(ROOT / "build" / "test-kernels")
         ),
     }
 
@@ -78,6 +79,8 @@ NVIDIA_NULL_DRIVER = BUILD / "null_driver_nvidia" / "libcuda.so.1"
 NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range(8)]
 
 
+EVENT_SECONDS = 120.0
+"""Deadline of the event for which a test waits. It costs nothing if the event comes."""
 TENANT_ID = uuid.UUID(int=1)
 """The same for all nodes, so that they find kernels that earlier tests compiled."""
 
@@ -92,6 +95,18 @@ def unit_privileges(user: int, capabilities: Sequence[str] = ()) -> list[str]:
     users = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     umask = ["/bin/sh", "-c", 'umask 0077 && exec "$@"', "sh"]
     return [*umask, "setpriv", "--no-new-privs", *users, *sets]
+
+
+def _ends(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Signal a process and return whether it ended; kill it if it did not."""
+    process.send_signal(number)
+    try:
+        process.wait(EVENT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return True
 
 
 class LocalNode:
@@ -308,10 +323,17 @@ class LocalNode:
         return self.control.sessions().sessions
 
     def stop(self) -> None:
-        """Stop launcher and spawner. Raises AssertionError if a sanitizer reported an error."""
-        self.launcher.send_signal(2)
-        self.launcher.wait(10)
-        self.spawner.terminate()
-        self.spawner.wait(10)
+        """Stop launcher and spawner, and remove their folder.
+
+        Raises AssertionError with the log if one of them does not end, or if a sanitizer has
+        reported an error.
+        """
+        late = [
+            process.args
+            for process, number in ((self.launcher, signal.SIGINT), (self.spawner, signal.SIGTERM))
+            if not _ends(process, number)
+        ]
         log = (self.folder / "launcher.log").read_text()
+        assert not late, f"did not end: {late}\n{log[-4000:]}"
         assert "Sanitizer" not in log and "runtime error" not in log, log[-4000:]
+        shutil.rmtree(self.folder)
