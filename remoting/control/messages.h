@@ -41,7 +41,7 @@ enum class Kind : uint32_t {
   suspension_list = 104,  // SuspensionList, then SuspensionRecord[]
   // ---- launcher and session server ----
   start = 200,        // SessionStart, with the client's socket
-  attach = 201,       // empty, with the socket of a bulk connection
+  attach = 201,       // counter of a wire::BulkRequest, with the socket of the bulk connection
   status = 202,       // empty; replied to with SessionStatus
   end = 203,          // EndReason
   share = 204,        // wire::IpcToken, on an offered connection; the reply carries a descriptor

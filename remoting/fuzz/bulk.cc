@@ -49,7 +49,7 @@ void receive_on_server(const uint8_t* p, size_t n) {
   static auto& driver = *new server::Driver{};
   server::PinnedPool pool(driver);
   server::BulkTransfers bulk(pool, [] {});
-  bulk.receive(connection_with(p, n));
+  bulk.receive(1, connection_with(p, n));
   std::map<uint64_t, Bytes> expected;
   for_each_chunk(p, n, [&](const wire::BulkHeader& h, const uint8_t* bytes) {
     Bytes& transfer = expected[h.transfer];

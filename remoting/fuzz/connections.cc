@@ -100,7 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   int before = fuzz::lowest_descriptor();
   fuzz::Connection c = fuzz::connect(SOCK_STREAM | SOCK_NONBLOCK);
   static int listener = fuzz::connect().here;  // nothing connects: the target adds connections
-  static Reception* reception = new Reception(listener, nullptr);
+  static Reception* reception = new Reception(listener, 0, nullptr);
   PendingConnection received{-1, "", "", 0, {}};
   reception->receiver_ = [&](const PendingConnection& p) {
     received = p;

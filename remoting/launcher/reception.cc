@@ -16,7 +16,6 @@
 namespace busbar::launcher {
 
 namespace {
-constexpr int kFirstBytesMs = 5000;  // for preamble, ticket and the first record together
 constexpr size_t kMaxPending = 1024, kMaxPendingByNetwork = 128;
 constexpr int kAcceptsPerRound = 64;
 constexpr int kPauseMicroseconds = 10'000;
@@ -36,8 +35,9 @@ std::string network_of(const sockaddr_storage& a) {
 }
 }  // namespace
 
-Reception::Reception(int listener, Receiver receiver)
+Reception::Reception(int listener, int patience_ms, Receiver receiver)
     : listener_(listener),
+      patience_ms_(patience_ms),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       receiver_(std::move(receiver)),
       pending_(kMaxPending, kMaxPendingByNetwork) {
@@ -86,7 +86,7 @@ void Reception::add(int fd) {
   }
   transport::tune_tcp(fd);
   PendingConnection connection{
-      fd, network_of(address), name_of(address, true), transport::now_ms() + kFirstBytesMs, {}};
+      fd, network_of(address), name_of(address, true), transport::now_ms() + patience_ms_, {}};
   for (int evicted : pending_.add(std::move(connection))) ::close(evicted);
 }
 

@@ -14,7 +14,8 @@ using Receiver = std::function<void(PendingConnection)>;
 
 class Reception {
  public:
-  Reception(int listener, Receiver receiver);
+  // Closes connections whose first bytes are not complete after `patience_ms`.
+  Reception(int listener, int patience_ms, Receiver receiver);
   [[noreturn]] void run();
 
  private:
@@ -22,7 +23,7 @@ class Reception {
   void add(int fd);
   void read(int fd, bool has_ended);
   void close_connection(int fd);
-  int listener_, epoll_;
+  int listener_, patience_ms_, epoll_;
   Receiver receiver_;
   PendingConnections pending_;
 };

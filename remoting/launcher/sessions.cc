@@ -150,16 +150,17 @@ bool Sessions::admit_bulk(const wire::BulkRequest& request) {
   return true;
 }
 
-bool Sessions::attach(const uint8_t* id, int client_fd) {
+bool Sessions::attach(const wire::BulkRequest& request, int client_fd) {
   Session s;
   {
     std::lock_guard lock(mutex_);
-    auto it = sessions_.find(hex(id, 16));
+    auto it = sessions_.find(hex(request.session, 16));
     if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed)
       return false;
     s = it->second;
   }
-  return post_request(address_of(s), control::Kind::attach, nullptr, 0, client_fd);
+  return post_request(address_of(s), control::Kind::attach, &request.counter,
+                      sizeof request.counter, client_fd);
 }
 
 static std::string exit_reason(int status) {

@@ -58,7 +58,7 @@ class Sessions {
   // is not a repeated one.
   bool admit_bulk(const wire::BulkRequest& request);
   // Passes a bulk connection to a running session. False if there is none.
-  bool attach(const uint8_t* id, int client_fd);
+  bool attach(const wire::BulkRequest& request, int client_fd);
 
   // Starts spare session servers, so that sessions do not wait for the driver: as many as
   // Grants::expected_programs(). Ends those of other GPUs. Blocks until they are started. Defined

@@ -65,17 +65,17 @@ bool BulkTransfers::add(uint64_t transfer, uint64_t offset, Chunk chunk) {
   return true;
 }
 
-void BulkTransfers::receive(transport::Tls tls) {
+void BulkTransfers::receive(uint64_t counter, transport::Tls tls) {
   tls.batch_writes();
-  uint64_t connection = 0;
   {
     std::lock_guard lock(connection_mutex_);
+    if (counter <= newest_) return;
     connection_ = std::move(tls);
-    connection = ++newest_;
+    newest_ = counter;
   }
-  while (read_chunk(connection)) arrived_();
+  while (read_chunk(counter)) arrived_();
   std::lock_guard lock(connection_mutex_);
-  if (connection == newest_) connection_.close();
+  if (counter == newest_) connection_.close();
 }
 
 bool BulkTransfers::has(uint64_t transfer, uint64_t bytes) {

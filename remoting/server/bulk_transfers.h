@@ -40,8 +40,9 @@ class BulkTransfers {
   BulkTransfers(PinnedPool& pool, std::function<void()> arrived)
       : pool_(pool), arrived_(std::move(arrived)) {}
 
-  // Reads chunks until the connection ends, breaks the protocol, or is replaced by a newer one.
-  void receive(transport::Tls tls);
+  // Reads chunks until the connection ends, breaks the protocol, or is replaced by a newer one:
+  // by one with a higher counter, as handshakes may end in another order than they began.
+  void receive(uint64_t counter, transport::Tls tls);
 
   // Takes a chunk that has arrived. False when it is not the next one of its transfer, or when too
   // much is held; receive() waits before that.
@@ -83,7 +84,7 @@ class BulkTransfers {
   uint64_t held_bytes_ = 0;
   std::mutex connection_mutex_;  // guards connection_, newest_ and sent_bytes_
   transport::Tls connection_;
-  uint64_t newest_ = 0;  // number of the connection
+  uint64_t newest_ = 0;  // counter of the connection
   uint64_t sent_bytes_ = 0;
   std::atomic<bool> closed_{false};
 };

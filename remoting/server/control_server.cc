@@ -35,21 +35,21 @@ bool send_status(const ControlServer& c, int fd) {
   return control::send_message(fd, Kind::ok, &status, sizeof status, -1, message_deadline());
 }
 
-// Reads a bulk connection on a thread of its own.
-void attach_bulk(const ControlServer& c, int connection) {
+// Reads a bulk connection on a thread of its own. `counter` is that of its wire::BulkRequest.
+void attach_bulk(const ControlServer& c, int connection, uint64_t counter) {
   if (g_handshakes.fetch_add(1) >= kMaxHandshakes) {
     --g_handshakes;
     close(connection);
     return;
   }
-  std::thread([c, connection] {
+  std::thread([c, connection, counter] {
     transport::Tls tls;
     std::string error;
     transport::Secret key = transport::derive_key(c.key, transport::kBulkPurpose);
     bool opened = transport::Tls::open_with_key(connection, transport::Role::server, key,
                                                 kHandshakeMs, tls, error);
     --g_handshakes;
-    if (opened) c.session.bulk.receive(std::move(tls));
+    if (opened) c.session.bulk.receive(counter, std::move(tls));
     c.executor.wake();
   }).detach();
 }
@@ -77,7 +77,9 @@ void serve_requests(const ControlServer& c, int fd) {
     if (h.kind == (uint32_t)Kind::status) {
       if (!send_status(c, fd)) break;
     } else if (h.kind == (uint32_t)Kind::attach && attached >= 0) {
-      attach_bulk(c, attached);
+      uint64_t counter = 0;
+      std::memcpy(&counter, &reason, sizeof counter);
+      attach_bulk(c, attached, counter);
       attached = -1;
     } else if (h.kind == (uint32_t)Kind::account && attached >= 0) {
       c.session.account.connect(attached);

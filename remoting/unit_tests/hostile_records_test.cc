@@ -1,17 +1,15 @@
 // Records of a client that reuses ids, destroys what is in use, or floods the helper threads, and a
 // driver that refuses to free memory.
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "server/executor.h"
 #include "server/graph_functions.h"
 #include "server/handlers.h"
 #include "server/ipc.h"
+#include "unit_tests/bulk_connection.h"
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
 
@@ -226,40 +224,37 @@ TEST_F(FaultyDriverTest, ModuleThatIsNotUnloadedStaysCharged) {
   EXPECT_EQ(t.account.charged_here(0), 2 * kBytes);
 }
 
-// Each connection has a thread, which ends when a newer one replaces it. Either thread may receive
-// first: the end of a handshake at the client orders nothing at the server.
-TEST(BulkConnectionTest, NewerConnectionEndsTheThreadOfTheOlderOne) {
-  constexpr int kHandshakeMs = 10'000;
+// Connections in the order in which their handshakes end. Each has a thread that reads it.
+class BulkConnectionTest : public testing::Test {
+ protected:
+  // Starts the thread and waits until it has read a chunk of the transfer `counter`.
+  std::thread start(uint64_t counter, BulkConnection& connection) {
+    std::thread reader([&, counter] { t.bulk.receive(counter, std::move(connection.server)); });
+    connection.send(counter, 0, chunk);
+    EXPECT_TRUE(t.bulk.wait(counter, chunk.size(), kPatienceMs));
+    return reader;
+  }
+
   TestSession t;
-  transport::Secret key{};
-  std::vector<transport::Tls> clients(2);
-  std::vector<std::thread> readers;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int ended = 0;
-  for (auto& client : clients) {
-    int ends[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    readers.emplace_back([&, fd = ends[1]] {
-      transport::Tls server;
-      std::string error;
-      EXPECT_TRUE(transport::Tls::open_with_key(fd, transport::Role::server, key, kHandshakeMs,
-                                                server, error));
-      t.bulk.receive(std::move(server));
-      std::lock_guard lock(mutex);
-      ++ended;
-      changed.notify_all();
-    });
-    std::string error;
-    ASSERT_TRUE(transport::Tls::open_with_key(ends[0], transport::Role::client, key, kHandshakeMs,
-                                              client, error));
-  }
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return ended == 1; });
-  }
-  t.bulk.close();
-  for (auto& reader : readers) reader.join();
+  std::vector<uint8_t> chunk = std::vector<uint8_t>(64, 5);
+};
+
+TEST_F(BulkConnectionTest, NewerConnectionEndsTheThreadOfTheOlderOne) {
+  BulkConnection older, newer;
+  std::thread first = start(1, older), second = start(2, newer);
+  first.join();
+  newer.client.close();
+  second.join();
+}
+
+TEST_F(BulkConnectionTest, OlderConnectionThatIsLateDoesNotReplaceTheNewerOne) {
+  BulkConnection older, newer;
+  std::thread reader = start(2, newer);
+  t.bulk.receive(1, std::move(older.server));
+  newer.send(2, chunk.size(), chunk);
+  EXPECT_TRUE(t.bulk.wait(2, 2 * chunk.size(), kPatienceMs));
+  newer.client.close();
+  reader.join();
 }
 
 }  // namespace

@@ -2,13 +2,11 @@
 #include "server/stream_queue.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "transport/tls.h"
+#include "unit_tests/bulk_connection.h"
 #include "unit_tests/test_session.h"
 
 namespace busbar::server {
@@ -196,40 +194,22 @@ TEST_F(StreamQueuesTest, ParkFailsAtTheLimit) {
 
 TEST_F(StreamQueuesTest, RecordWaitsForTheBytesOfItsTransfer) {
   constexpr uint64_t kTransfer = 77, kHalf = 4096;
-  signal(SIGPIPE, SIG_IGN);  // as the session server does
-  int pair[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-  transport::Secret key{1, 2, 3};
-  transport::Tls client, server;
-  std::string error, client_error;
-  std::thread other([&] {
-    transport::Tls::open_with_key(pair[0], transport::Role::client, key, 5000, client,
-                                  client_error);
-  });
-  bool opened =
-      transport::Tls::open_with_key(pair[1], transport::Role::server, key, 5000, server, error);
-  other.join();
-  ASSERT_TRUE(opened && client) << error << client_error;
-  std::thread reader([&] { t.bulk.receive(std::move(server)); });
+  BulkConnection connection;
+  std::thread reader([&] { t.bulk.receive(1, std::move(connection.server)); });
   std::vector<uint8_t> half(kHalf, 5);
-  auto send = [&](uint64_t offset) {
-    wire::BulkHeader h{kTransfer, offset, kHalf};
-    EXPECT_TRUE(client.write_all(&h, sizeof h, 5000));
-    EXPECT_TRUE(client.write_all(half.data(), half.size(), 5000));
-  };
   park(first, 1, {0, 0, kTransfer, 2 * kHalf});
-  send(0);
-  EXPECT_TRUE(t.bulk.wait(kTransfer, kHalf, 5000));
+  connection.send(kTransfer, 0, half);
+  EXPECT_TRUE(t.bulk.wait(kTransfer, kHalf, kPatienceMs));
   queues.run_ready();
   EXPECT_TRUE(ran.empty()) << "ran with half of its bytes";
-  send(kHalf);
-  EXPECT_TRUE(t.bulk.wait(kTransfer, 2 * kHalf, 5000));
+  connection.send(kTransfer, kHalf, half);
+  EXPECT_TRUE(t.bulk.wait(kTransfer, 2 * kHalf, kPatienceMs));
   queues.run_ready();
   EXPECT_EQ(ran, (std::vector<int>{1}));
   uint64_t bytes = 0;
   for (auto& chunk : t.bulk.collect(kTransfer)) bytes += chunk.size();
   EXPECT_EQ(bytes, 2 * kHalf);
-  client.close();
+  connection.client.close();
   reader.join();
 }
 
