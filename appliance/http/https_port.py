@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 8
+TLS_END_SECONDS = 0.5
+"""Time in which a client without a pending request may answer the end of TLS. Few do."""
 CERTIFICATE_CHECK_SECONDS = 1.0
 
 
@@ -92,6 +95,9 @@ class HttpsPort:
         """Stop accepting, and answer pending requests for at most DRAIN_SECONDS."""
         self._acceptor.close()
         self.uvicorn.should_exit = True
+        await asyncio.wait([self.serving], timeout=TLS_END_SECONDS)
+        # Connections have a deadline, unless a request on them is pending.
+        self.connections.close_expired(sys.float_info.max)
         await asyncio.wait([self.serving], timeout=DRAIN_SECONDS)
 
     async def _serve(self) -> None:

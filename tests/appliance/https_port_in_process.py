@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -75,19 +74,10 @@ async def https_port(
     finally:
         for client in made.silent:
             client.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(port.stop(), 1)
+        await port.stop()
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-async def seconds_until(event: Awaitable[Any]) -> float:
-    """Await and return the seconds that it took."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    await event
-    return loop.time() - begun
