@@ -50,7 +50,7 @@ class ApplianceProcess:
         return ssl.create_default_context(cafile=str(self.data / "ca.pem"))
 
     def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.url + path, timeout=5, context=self.context) as response:
+        with urllib.request.urlopen(self.url + path, timeout=60, context=self.context) as response:
             content: bytes = response.read()
             return content
 
@@ -72,7 +72,7 @@ class ApplianceProcess:
         )
         return done.stdout.splitlines()[-1]
 
-    def client(self, source: str = "127.0.0.1", timeout_seconds: float = 30.0) -> Client:
+    def client(self, source: str = "127.0.0.1", timeout_seconds: float = 60.0) -> Client:
         """Return a client whose connections come from an address of this machine."""
         return Client(self.url, self.context, timeout_seconds, source)
 

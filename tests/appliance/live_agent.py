@@ -13,7 +13,7 @@ from nodes.enrolment import Token, new_key_and_csr, request_json
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 from tests.appliance.appliance_process import ApplianceProcess
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 120.0
 
 
 class LiveAgent:

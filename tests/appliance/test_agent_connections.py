@@ -15,7 +15,7 @@ from appliance.fleet import agent_port
 from appliance.fleet.agent_port import AgentPort, listen
 from appliance.runtime.connection_table import ConnectionLimits
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 120.0
 DEADLINE_CHECKS = 3
 LOOP_ROUNDS = 100
 """Enough for all events of one connection."""

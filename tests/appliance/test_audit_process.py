@@ -21,7 +21,7 @@ def send(appliance: ApplianceProcess, path: str, token: str = "", content: Any =
     request = urllib.request.Request(f"{appliance.url}/api/v1/{path}", data, headers)
     with (
         contextlib.suppress(urllib.error.HTTPError),
-        urllib.request.urlopen(request, timeout=10, context=appliance.context) as response,
+        urllib.request.urlopen(request, timeout=60, context=appliance.context) as response,
     ):
         return json.load(response)
     return None

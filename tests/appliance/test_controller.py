@@ -37,7 +37,7 @@ from appliance.ipc import messages_pb2 as pb
 from tests.appliance.conftest import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SECONDS = 20.0
+SECONDS = 120.0
 AddNode = Callable[..., Node]
 PROJECTS = frozenset({uuid.UUID(int=3), uuid.UUID(int=4)})
 
@@ -203,8 +203,6 @@ def test_change_survives_encoding(change: Change) -> None:
 
 
 def test_applied_sequence_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "APPLY_TIMEOUT_SECONDS", 0.05)
-
     async def steps() -> None:
         applied = AppliedSequence()
         applied.advance(3)
@@ -216,6 +214,7 @@ def test_applied_sequence_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not waiting.done()
         applied.advance(5)
         await waiting
+        monkeypatch.setattr(forwarding, "APPLY_TIMEOUT_SECONDS", 0.05)
         with pytest.raises(TimeoutError):
             await applied.reach(6)
         applied.advance(6)

@@ -29,7 +29,7 @@ from appliance.http.connection import Connection
 from appliance.http.https_port import HttpsPort, connection_limits
 
 SOCKETS = 8
-RELEASE_SECONDS = 5.0
+RELEASE_SECONDS = 60.0
 SOCKET_TYPES = (
     Connection,
     HttpToolsProtocol,
@@ -177,7 +177,7 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
         monkeypatch.setattr(
             consumers,
             "identify",
-            lambda *_: (User(), None, empty) if running.authentication_allowed.wait(30) else None,
+            lambda *_: (User(), None, empty) if running.authentication_allowed.wait(120) else None,
         )
         monkeypatch.setattr(consumers, "FRAME_SECONDS", 0)
         gc.collect()
@@ -194,5 +194,5 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
 def test_closed_sockets_leave_no_objects(
     appliance: Appliance, end: Callable[[Appliance], Awaitable[None]]
 ) -> None:
-    assert uvloop.run(asyncio.wait_for(remaining_after(appliance, end), 30)) == []
+    assert uvloop.run(asyncio.wait_for(remaining_after(appliance, end), 120)) == []
     assert not hub._subscribers and not consumers.authorization_checker

@@ -27,7 +27,7 @@ from appliance.telemetry import series
 from nodes.protocol import fleet_pb2
 
 AddNode = Callable[..., Node]
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Gateway:

@@ -17,7 +17,7 @@ from appliance.ipc.frames import Frame, Kind
 from appliance.runtime.connection_table import ConnectionLimits
 from nodes.protocol import fleet_pb2
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 120.0
 
 
 def unused_port() -> AgentPort:

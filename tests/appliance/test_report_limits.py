@@ -39,7 +39,7 @@ from tests.appliance.virtual_clock import VirtualClock
 
 Clients = Callable[..., Any]
 AddNode = Callable[..., Node]
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 120.0
 BUSY_SESSIONS = 350
 
 

@@ -19,7 +19,7 @@ from appliance.runtime.disk_space import is_disk_full
 from tests.appliance.conftest import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 120.0
 
 
 @pytest.fixture
