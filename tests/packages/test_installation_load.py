@@ -101,7 +101,6 @@ def test_two_hundred_clients_of_one_address_install_at_once(
         f"requests of others: {len(taken)}, at most {max(taken) * 1000:.0f} ms"
     )
     assert grown < MOST_MEMORY_BYTES
-    assert max(taken) < 10
 
 
 def test_clients_that_do_not_read_need_little_memory(appliance: ApplianceProcess) -> None:

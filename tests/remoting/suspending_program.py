@@ -3,16 +3,16 @@
 It reads lines. `allocate KIND BYTES SEED` fills memory with bytes that follow from the seed (0:
 zeros) and answers `ok ID`; `digest ID` answers the SHA-256 of it, with its address; `release ID`
 answers `ok`. `capture ID OTHER` instantiates a graph that copies one to the other, and `launch`
-runs it. `begin` and `end` are the ends of another capture. `host SECONDS` puts a host function on a
-stream, `synchronize` waits for it. `block ID` makes the stream wait for a value in an allocation,
-and `unblock ID` writes that.
+runs it. `begin` and `end` are the ends of another capture. `host` puts a host function on a stream,
+`synchronize` lets it end and waits for it. `block ID` makes the stream wait for a value in an
+allocation, and `unblock ID` writes that.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-import time
+import threading
 from collections.abc import Callable
 from ctypes import byref, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -108,6 +108,7 @@ class Program:
         self.number = 0
         self.stream, self.executable = c_void_p(), c_void_p()
         self.callbacks: list[object] = []
+        self.may_end = threading.Event()
         call("cuStreamCreate", byref(self.stream), 1)
 
     def allocate(self, kind: str, count: str, seed: str) -> str:
@@ -153,8 +154,8 @@ class Program:
         call("cuGraphLaunch", self.executable, self.stream)
         return self.synchronize()
 
-    def host(self, seconds: str) -> str:
-        self.callbacks.append(HOST_FUNCTION(lambda _: time.sleep(float(seconds))))
+    def host(self) -> str:
+        self.callbacks.append(HOST_FUNCTION(lambda _: self.may_end.wait()))
         call("cuLaunchHostFunc", self.stream, self.callbacks[-1], None)
         return self.reach_node()
 
@@ -170,6 +171,7 @@ class Program:
         return self.synchronize()
 
     def synchronize(self) -> str:
+        self.may_end.set()
         call("cuStreamSynchronize", self.stream)
         return "ok"
 

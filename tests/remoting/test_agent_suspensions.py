@@ -32,8 +32,9 @@ def node() -> Iterator[LocalNode]:
 class Agent:
     """Reconciles the allocation of a node with what is desired, as the agent does each second."""
 
-    def __init__(self, node: LocalNode) -> None:
+    def __init__(self, node: LocalNode, wait_seconds: int = 60) -> None:
         self.node, self.suspender = node, Suspender(node.control)
+        self.wait_seconds = wait_seconds
         self.last: Outcome | None = None
 
     def restart(self) -> None:
@@ -46,7 +47,7 @@ class Agent:
             allocation_id=allocation.bytes,
             suspension=suspension,
             suspension_revision=revision,
-            suspension_wait_seconds=1,
+            suspension_wait_seconds=self.wait_seconds,
         )
         (self.last,) = self.suspender.reconcile([grant], listed)
         return self.last
@@ -95,7 +96,7 @@ def test_sessions_resume_without_a_call(node: LocalNode) -> None:
 
 
 def test_session_with_work_fails_and_the_other_goes_on(node: LocalNode) -> None:
-    agent = Agent(node)
+    agent = Agent(node, wait_seconds=1)
     with program(node) as p, program(node) as other:
         filled(p)  # it reads its memory to reach the node
         is_equal = filled(other)

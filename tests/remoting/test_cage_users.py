@@ -18,7 +18,7 @@ from nodes.service import UNPRIVILEGED_ID, NodeService
 from nodes.service_control import spawner_unit
 from tests.ports import port
 from tests.remoting.attacker import Attacker
-from tests.remoting.node import NULL_DRIVER, LocalNode
+from tests.remoting.node import EVENT_SECONDS, NULL_DRIVER, LocalNode
 from tests.remoting.test_spares import session_servers
 
 pytestmark = pytest.mark.skipif(
@@ -106,10 +106,10 @@ def test_session_without_a_free_user_is_refused(attacker: Attacker) -> None:
     with ExitStack() as running:
         for _ in range(USERS):
             running.enter_context(attacker.paused_session())
-        assert attacker.start("call 39").wait(30) == 1
+        assert attacker.start("call 39").wait(EVENT_SECONDS) == 1
     log = (attacker.node.folder / "launcher.log").read_text()
     assert "all users of cages are taken: extend BUSBAR_CAGE_USERS" in log
-    wait_for("a free user", lambda: attacker.results("call 39") == [0], attacker.node.folder, 30)
+    wait_for("a free user", lambda: attacker.results("call 39") == [0], attacker.node.folder)
 
 
 def requests_to_the_spawner(node: LocalNode) -> int:
@@ -160,7 +160,7 @@ def test_launcher_ends_a_stopped_session_of_another_user(attacker: Attacker) -> 
         attacker.node.grant(granted=False)
         log = attacker.node.folder / "launcher.log"
         wait_for("the end", lambda: state_of(attacker.node, session) == "closed", log)
-        assert not Path(f"/proc/{session.pid}").exists()
+        wait_for("the process to be gone", lambda: not Path(f"/proc/{session.pid}").exists(), log)
 
 
 def test_session_of_another_user_is_adopted_and_ended(attacker: Attacker) -> None:

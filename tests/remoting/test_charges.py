@@ -40,7 +40,7 @@ KINDS = (
 KINDS_OF_ARENA = (*KINDS, "cuMemAllocManaged")
 """Managed memory needs an arena."""
 STEPS = 60
-FAULT_SECONDS = 10.0
+FAULT_SECONDS = 3.0
 """After this time books that differ are wrong, not late."""
 
 

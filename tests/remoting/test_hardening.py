@@ -19,6 +19,7 @@ from tests.hardening import admission, full_pools
 from tests.hardening.processor_groups import ProcessorGroups
 from tests.suites import soak_counts, soak_starvation
 
+pytestmark = pytest.mark.long
 SESSIONS, MEASURED = 12, 20
 SHARE_OF_COUNTS = 0.02
 

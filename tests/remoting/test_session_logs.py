@@ -44,7 +44,6 @@ def wait_for_end(node: LocalNode) -> None:
         "the end",
         lambda: any("launcher: session closed" in line for line in lines(node)),
         node.folder / "launcher.log",
-        10,
     )
 
 

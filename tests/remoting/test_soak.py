@@ -14,10 +14,12 @@ from tests.suites import soak_starvation
 from tests.suites.soak_kills import find_leftovers, soak
 
 
+@pytest.mark.long
 def test_kills_leave_no_resources() -> None:
     assert soak(8) == []
 
 
+@pytest.mark.long
 def test_program_with_full_pools_progresses_on_a_fifth_of_a_core() -> None:
     """The soak uses 5 %, with which TLS needs about the permitted 5 s on a slow machine."""
     assert soak_starvation.soak(16, share=0.2) == []
@@ -26,7 +28,7 @@ def test_program_with_full_pools_progresses_on_a_fifth_of_a_core() -> None:
 def test_remaining_session_is_detected(compiled: Callable[[str], Path]) -> None:
     node = LocalNode()
     program = subprocess.Popen(
-        [compiled("soak"), "30", "1", "shared"],
+        [compiled("soak"), "1000", "1", "shared"],
         env=node.remote_environment(),
         stderr=subprocess.PIPE,
     )
@@ -36,7 +38,6 @@ def test_remaining_session_is_detected(compiled: Callable[[str], Path]) -> None:
             "the reported resources",
             lambda: all(k in " ".join(find_leftovers(node)) for k in kinds),
             node.folder / "launcher.log",
-            20,
         )
     finally:
         program.kill()

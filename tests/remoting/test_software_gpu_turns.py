@@ -15,13 +15,9 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import BUILD, wait_for
-from tests.remoting.node import LocalNode, gpu_memory_bytes
+from tests.remoting.node import EVENT_SECONDS, LocalNode, gpu_memory_bytes
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
-SECONDS = 4
-ROUNDS = 5
-"""Far fewer than a program does in SECONDS; a wait for a hostile session would prevent them."""
-
 FIRST_DEVICE = 64
 WAITING_SINCE = struct.pack("<Q", 1)
 """A place before all others."""
@@ -55,22 +51,17 @@ def working(node: LocalNode) -> Iterator[int]:
 
 
 def run(node: LocalNode, *arguments: str) -> str:
-    """Run a program on the GPU and return its output. Fails if it takes far too long."""
+    """Run a program on the GPU and return its output."""
     done = subprocess.run(
         [DEMO, *arguments],
         env=node.remote_environment(),
         capture_output=True,
         text=True,
-        timeout=SECONDS + 20,
+        timeout=EVENT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def rounds(node: LocalNode) -> int:
-    """Return how often a program got its results in SECONDS."""
-    return int(run(node, "work", str(SECONDS)).splitlines()[-1].split()[2])
 
 
 def device_mappings(node: LocalNode, pid: int) -> list[list[str]]:
@@ -111,7 +102,7 @@ def test_session_cannot_stop_the_work_of_others(
 ) -> None:
     with working(gpu_node) as hostile:
         attack(gpu_node, hostile)
-        assert rounds(gpu_node) >= ROUNDS
+        run(gpu_node, "work", "1")
 
 
 def test_session_that_always_claims_the_next_turn_cannot_stop_the_work_of_others(
@@ -130,7 +121,7 @@ def test_session_that_always_claims_the_next_turn_cannot_stop_the_work_of_others
         thread = threading.Thread(target=lie, args=(hostile,))
         thread.start()
         try:
-            assert rounds(gpu_node) >= ROUNDS
+            run(gpu_node, "work", "1")
         finally:
             ended.set()
             thread.join()
@@ -175,9 +166,5 @@ def test_page_of_an_ended_session_is_removed(gpu_node: LocalNode) -> None:
     with working(gpu_node) as pid:
         (page,) = (Path(f[5]) for f in device_mappings(gpu_node, pid) if "w" in f[1])
         assert (devices / page.name).exists()
-    wait_for(
-        "the removal",
-        lambda: not (devices / page.name).exists(),
-        gpu_node.folder / "launcher.log",
-        5,
-    )
+    log = gpu_node.folder / "launcher.log"
+    wait_for("the removal", lambda: not (devices / page.name).exists(), log)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -15,17 +14,9 @@ SUITE = re.compile(r"^TEST(?:_F)?\((\w+),", re.MULTILINE)
 SUITES = sorted({s for f in SOURCES.glob("*.cc") for s in SUITE.findall(f.read_text())})
 
 
-@pytest.fixture(scope="module")
-def program() -> Path:
-    command = [str(ROOT / ".venv" / "bin" / "ninja"), "-C", str(BUILD), "unit_tests"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:]
-    return BUILD / "unit_tests"
-
-
 @pytest.mark.parametrize("suite", SUITES)
-def test_unit_cpp(program: Path, suite: str) -> None:
-    command = [str(program), f"--gtest_filter={suite}.*", "--gtest_brief=1"]
+def test_unit_cpp(suite: str) -> None:
+    command = [str(BUILD / "unit_tests"), f"--gtest_filter={suite}.*", "--gtest_brief=1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     ran = re.search(r"(\d+) tests? from 1 test suite ran", done.stdout)

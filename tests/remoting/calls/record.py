@@ -8,7 +8,6 @@ what the function does.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from pathlib import Path
 
 from deploy.supervisor import ROOT
@@ -69,7 +68,8 @@ def main() -> None:
     from tests.remoting.test_conformance import PROGRAMS
 
     node, counts = LocalNode(), dict[str, dict[str, Counts]]()
-    folder = Path(tempfile.mkdtemp())
+    folder = node.folder / "calls"
+    folder.mkdir()
     recorder = Recorder(folder)
     for name in (*PROGRAMS, GENERATED):
         record = folder / f"record-{name}"
