@@ -1,7 +1,8 @@
 """Environment of the tests, set before pytest-django imports the settings.
 
-Every pytest process (a pytest-xdist worker is one) has its own data folder, kernel cache and
-database. With BUSBAR_TEST_POSTGRESQL the database is in one PostgreSQL for all workers.
+Every pytest process (a pytest-xdist worker is one) has its own temporary folder, kernel cache,
+ports and database. The folders of workers lie in that of the process that started them, which
+removes all. With BUSBAR_TEST_POSTGRESQL the database is in one PostgreSQL for all workers.
 """
 
 from __future__ import annotations
@@ -10,21 +11,63 @@ import atexit
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from tests.ports import WORKER
+import pytest
 
-IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+ROOT = Path(__file__).resolve().parent.parent
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+PID = os.getpid()
+FOLDER = Path(tempfile.gettempdir()) / (WORKER or f"busbar-tests-{PID}")
+"""The temporary folder. Its path is short, because those of sockets have at most 107 bytes."""
+RUN = FOLDER.parent if WORKER else FOLDER
+"""The temporary folder of all workers."""
+FAILED = ROOT / "build" / "log" / "failed-tests"
+"""Copies of the logs in RUN, to which messages of failed tests refer."""
 
-if os.environ.get("BUSBAR_TEST_POSTGRESQL") and not IS_WORKER:
+
+def make_folder() -> None:
+    """Make the temporary folder; users of test programs may write in it, as in /tmp."""
+    FOLDER.mkdir(exist_ok=bool(WORKER))
+    FOLDER.chmod(0o1777)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(FOLDER)
+    atexit.register(remove_folder)
+
+
+def remove_folder() -> None:
+    if os.getpid() == PID:  # not in a process that a test forked
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the folders of tests into the temporary folder; workers get theirs from pytest-xdist."""
+    if config.option.basetemp is None:
+        config.option.basetemp = str(FOLDER / "t")
+
+
+def pytest_exception_interact() -> None:
+    """Copy the logs when a test failed, before its fixtures remove them."""
+    for folder, _, names in os.walk(RUN):
+        target = FAILED / Path(folder).relative_to(RUN)
+        for name in (n for n in names if n.endswith(".log")):
+            with suppress(OSError):  # another worker may remove it now
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(Path(folder) / name, target / name)
+
+
+make_folder()
+if not WORKER:
+    shutil.rmtree(FAILED, ignore_errors=True)
+os.environ.pop("BUSBAR_TEST_PORTS", None)  # of the process that started this one
+if os.environ.get("BUSBAR_TEST_POSTGRESQL") and not WORKER:
     from tests.postgresql import Cluster
 
     os.environ["BUSBAR_DATABASE"] = Cluster().url
 
-data = tempfile.mkdtemp(prefix="busbar-test-data-")
-atexit.register(shutil.rmtree, data, ignore_errors=True)
-os.environ["BUSBAR_DATA"] = data
-os.environ["BUSBAR_SOFTGPU_CACHE"] = str(
-    Path(tempfile.gettempdir()) / f"busbar-test-kernels-{os.getuid()}-{WORKER}"
-)
+data = FOLDER / "data"
+data.mkdir(mode=0o700)
+os.environ["BUSBAR_DATA"] = str(data)
+os.environ["BUSBAR_SOFTGPU_CACHE"] = str(ROOT / "build" / f"test-kernels-{WORKER or 'gw0'}")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")

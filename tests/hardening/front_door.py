@@ -17,11 +17,11 @@ from remoting.cli.api import Context
 from tests.load.http import Client
 from tests.load.rest_clients import OpenLoop
 from tests.load.results import result
+from tests.ports import port
 from tests.system.conftest import DEMO, Pool, started
 
 CLOSED = "the client closed it"
 """How the sessions of a program end that exits; each step of the program has one."""
-BASE_PORT = 27000
 BASELINE_SECONDS = 10.0
 REQUESTS_PER_SECOND = 20.0
 
@@ -56,7 +56,7 @@ def start_flood(pool: Pool, seconds: float) -> subprocess.Popen[str]:
 
 def measure(folder: Path, seconds: float) -> list[dict[str, Any]]:
     """Run a program and an authenticated client during the flood. Return the rows."""
-    with started(folder, BASE_PORT) as pool:
+    with started(folder, port(640)) as pool:
         before = measure_client(pool, BASELINE_SECONDS)
         program = pool.start(25, "sh", "-c", f"while sleep 0.5; do {DEMO} add || exit 1; done")
         assert program.stdout is not None and "are correct" in program.stdout.readline()

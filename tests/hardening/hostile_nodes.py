@@ -23,10 +23,10 @@ from tests.load.http import Client
 from tests.load.latency import quantile
 from tests.load.rest_clients import OpenLoop
 from tests.load.results import result
+from tests.ports import port
 from tests.system.conftest import Pool, started
 from tests.system.enrolled_agent import SECONDS, Agent, acknowledgement_seconds
 
-BASE_PORT = 27200
 BASELINE_SECONDS = 10.0
 STREAM_SECONDS = 600.0
 HONEST, MAX_SESSIONS = 3, 30
@@ -211,7 +211,7 @@ def rows_of(hostile: int, before: dict[str, Any], during: dict[str, Any]) -> lis
 def measure(folder: Path, seconds: float, counts: tuple[int, ...] = (1, 20)) -> list[Any]:
     """Measure beside one hostile node and beside twenty, which have to connect first."""
     rows: list[Any] = []
-    with started(folder, BASE_PORT, nodes={}) as pool:
+    with started(folder, port(670), nodes={}) as pool:
         honest = [Member.enrolled(pool) for _ in range(HONEST)]
         with working(honest):
             before = observe(pool, honest, min(BASELINE_SECONDS, seconds))

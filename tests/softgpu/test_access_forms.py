@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import BUILD, ROOT, SOFTGPU
+from deploy.supervisor import SOFTGPU
 from tests.softgpu.access_forms import (
     BATCH,
     DECLARATIONS,
@@ -24,22 +24,16 @@ from tests.softgpu.access_forms import (
     refused_parameters,
 )
 
-
-@pytest.fixture(scope="module")
-def probe() -> Path:
-    command = [str(ROOT / ".venv" / "bin" / "ninja"), "-C", str(BUILD), "softgpu-probe"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:]
-    return SOFTGPU / "softgpu-probe"
+PROBE = SOFTGPU / "softgpu-probe"
 
 
-def ask(probe: Path, ptx: str, lines: list[str], folder: Path) -> list[str]:
+def ask(ptx: str, lines: list[str], folder: Path) -> list[str]:
     """Return the answer of the probe to each line."""
     file = folder / "kernels.ptx"
     file.write_text(ptx)
     options = {"ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0"}
     done = subprocess.run(
-        [str(probe), str(file)],
+        [str(PROBE), str(file)],
         input="\n".join(lines) + "\n",
         env=os.environ | options,
         capture_output=True,
@@ -65,7 +59,7 @@ def problem(case: Case, answer: str) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_access_returns_its_bytes_or_faults(mode: str, probe: Path, tmp_path: Path) -> None:
+def test_access_returns_its_bytes_or_faults(mode: str, tmp_path: Path) -> None:
     wanted = cases(mode == "lockstep")
     texts = sorted({c.text for c in wanted})
     index = {text: i for i, text in enumerate(texts)}
@@ -74,7 +68,7 @@ def test_access_returns_its_bytes_or_faults(mode: str, probe: Path, tmp_path: Pa
         f"{index[c.text] % BATCH:x}" + " 0" * 9
         for c in wanted
     ]
-    answers = ask(probe, program(mode, texts), lines, tmp_path)
+    answers = ask(program(mode, texts), lines, tmp_path)
     problems = [p for c, a in zip(wanted, answers, strict=True) if (p := problem(c, a))]
     assert not problems, f"{len(problems)} of {len(wanted)}:\n" + "\n".join(problems[:20])
     assert len(wanted) > 1000
@@ -124,7 +118,7 @@ ld.global.uBITS REGISTER, [%l4+64]; st.global.uBITS [%l5+-64], REGISTER; ret; }
 
 
 @pytest.mark.parametrize("size", [1, 4, 8])
-def test_row_faults_if_one_thread_is_outside(size: int, probe: Path, tmp_path: Path) -> None:
+def test_row_faults_if_one_thread_is_outside(size: int, tmp_path: Path) -> None:
     register = "%l6" if size == 8 else "%r2"
     ptx = DECLARATIONS + ROW.replace("SIZE", str(size)).replace("BITS", str(8 * size)).replace(
         "REGISTER", register
@@ -148,7 +142,7 @@ def test_row_faults_if_one_thread_is_outside(size: int, probe: Path, tmp_path: P
         f"k {threads} {(a - 64) & ((1 << 64) - 1):x} {(b + 64) & ((1 << 64) - 1):x} 0"
         for a, b, _ in starts
     ]
-    answers = ask(probe, ptx, lines, tmp_path)
+    answers = ask(ptx, lines, tmp_path)
     assert [a.split()[0] for a in answers] == ["done" if ok else "fault" for _, _, ok in starts]
     copied = bytes.fromhex(answers[0].split()[1])[: threads * size]
     assert copied == pattern(0, threads * size)

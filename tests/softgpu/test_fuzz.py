@@ -17,6 +17,5 @@ def test_emitted_access_without_its_check_is_found() -> None:
 
 
 def test_emitted_kernels_reach_their_accesses(tmp_path: Path) -> None:
-    probe = fuzz_emitted.build_probe()
-    inputs = fuzz_emitted.check_module(probe, 1, tmp_path, runs=50)
+    inputs = fuzz_emitted.check_module(1, tmp_path, runs=50)
     assert inputs >= fuzz_emitted.KERNELS * 50 // 2

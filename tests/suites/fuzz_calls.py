@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ class Batches:
         self.calls, self.seconds = calls, seconds
         self.start = time.monotonic()
         self.remoted = node.remote_environment()
-        self.direct = direct_environment(Path(tempfile.mkdtemp(prefix="busbar-fuzz-gpu-")))
+        self.direct = direct_environment(node.folder / "direct")
         self.numbers = itertools.count()
         self.done = {"remoted": 0, "direct": 0}
         self.lost = 0
@@ -72,9 +71,8 @@ class Batches:
 
 def fuzz(seconds: int) -> tuple[int, str]:
     """Execute calls for a time, or ten million without one. Return their number and a problem."""
-    calls = program.build(Path(tempfile.mkdtemp(prefix="busbar-fuzz-calls-")))
     node = LocalNode()
-    batches = Batches(calls, node, seconds)
+    batches = Batches(program.build(node.folder), node, seconds)
     with ThreadPoolExecutor(WORKERS) as workers:
         for worker in [workers.submit(batches.work) for _ in range(WORKERS)]:
             worker.result()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.supervisor import BUILD, ROOT, SOFTGPU
+from deploy.supervisor import SOFTGPU
 from tests.softgpu.access_forms import (
     DECLARATIONS,
     ELEMENT_BYTES,
@@ -42,6 +42,7 @@ from tests.softgpu.access_forms import (
     Form,
 )
 
+PROBE = SOFTGPU / "softgpu-probe"
 KERNELS = 6
 """Kernels of one module."""
 RUNS = 1000
@@ -240,21 +241,11 @@ class KernelGenerator:
             yield (f"{name} {threads} {self.address():x} {OUTPUT:x} {self.address():x}" + " 0" * 9)
 
 
-def build_probe() -> Path:
-    command = [str(ROOT / ".venv" / "bin" / "ninja"), "-C", str(BUILD), "softgpu-probe"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"softgpu-probe does not build:\n{done.stdout[-4000:]}")
-    return SOFTGPU / "softgpu-probe"
-
-
 class Finding(Exception):
     """A kernel that accessed memory without a check."""
 
 
-def check_module(
-    probe: Path, seed: int, folder: Path, *, planted: bool = False, runs: int = RUNS
-) -> int:
+def check_module(seed: int, folder: Path, *, planted: bool = False, runs: int = RUNS) -> int:
     """Run the kernels of one module. Return the number of runs that were not refused.
 
     Raises:
@@ -273,7 +264,7 @@ def check_module(
     if planted:
         options["SOFTGPU_BOUNDS_DEFINE"] = "SOFTGPU_PLANTED_UNCHECKED"
     done = subprocess.run(
-        [str(probe), str(file)],
+        [str(PROBE), str(file)],
         input="\n".join(lines) + "\n",
         env=os.environ | options,
         capture_output=True,
@@ -298,17 +289,17 @@ def text_is_refused(answers: list[str]) -> bool:
 
 def fuzz(seconds: int, *, planted: bool = False, seed: int | None = None) -> tuple[int, str]:
     """Run modules for a time. Return the number of runs, and a problem if there is one."""
-    probe = build_probe()
     folder = Path(tempfile.mkdtemp(prefix="busbar-fuzz-emitted-"))
     first = random.SystemRandom().getrandbits(32) if seed is None else seed
     end = time.monotonic() + seconds
     modules = inputs = 0
     while time.monotonic() < end:
         try:
-            inputs += check_module(probe, first + modules, folder, planted=planted)
+            inputs += check_module(first + modules, folder, planted=planted)
         except Finding as finding:
             return inputs, f"emitted: {finding}"
         modules += 1
+    folder.rmdir()
     print(f"emitted: {inputs} inputs, {modules * KERNELS} kernels, first seed {first}", flush=True)
     if inputs >= modules * KERNELS * RUNS // 2:
         return inputs, ""

@@ -90,25 +90,22 @@ def check(node: LocalNode, binary: Path, more: dict[str, str]) -> str:
     )
 
 
-def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="busbar-runtimes-"))
+def compile_kernels(folder: Path) -> Path:
     kernels = folder / "kernels.fatbin"
-    subprocess.run(
-        [
-            toolkit() / "bin" / "nvcc",
-            "-fatbin",
-            "-gencode=arch=compute_75,code=compute_75",
-            PROGRAMS / "kernels.cu",
-            "-o",
-            kernels,
-        ],
-        check=True,
-    )
+    architecture = "-gencode=arch=compute_75,code=compute_75"
+    nvcc = toolkit() / "bin" / "nvcc"
+    command: list[str | Path] = [nvcc, "-fatbin", architecture, "-o", kernels]
+    subprocess.run([*command, PROGRAMS / "kernels.cu"], check=True)
+    return kernels
+
+
+def main() -> None:
     node, failed = LocalNode(NULL_DRIVER), 0
     try:
+        kernels = compile_kernels(node.folder)
         for line in LOCK.read_text().splitlines():
             release = install(line)
-            binary = compile_program(release, kernels, folder)
+            binary = compile_program(release, kernels, node.folder)
             for mode, more in MODES.items():
                 problem = check(node, binary, more)
                 failed += bool(problem)

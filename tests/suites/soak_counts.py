@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -41,10 +40,10 @@ def problem(program: Path, name: str, environment: dict[str, str], count: int) -
 
 def run_all() -> list[str]:
     """Run all cases in all modes. Return the failures."""
-    program = compile_program("backpressure", Path(tempfile.mkdtemp(prefix="busbar-counts-")))
     problems = []
     node = LocalNode()
     try:
+        program = compile_program("backpressure", node.folder)
         for name, count in COUNTS.items():
             for mode, environment in MODES.items():
                 begin = time.monotonic()

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -200,9 +199,7 @@ class Soak:
 def soak(seconds: float) -> list[str]:
     """Run the test. Return failures and remaining resources."""
     node = LocalNode()
-    run = Soak(
-        node, compile_program("soak", Path(tempfile.mkdtemp(prefix="busbar-soak-"))), seconds
-    )
+    run = Soak(node, compile_program("soak", node.folder), seconds)
     try:
         before = Footprint.of(node.launcher.pid).descriptors
         run.run()

@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -114,9 +113,9 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: fl
 
 def run_modes(seconds: float, share: float = SHARE) -> dict[str, Run]:
     """Run with shared memory and with TLS for half of the time each."""
-    binary = compile_program("backpressure", Path(tempfile.mkdtemp(prefix="busbar-starved-")))
     node = LocalNode()
     try:
+        binary = compile_program("backpressure", node.folder)
         return {
             mode: run_mode(node, binary, mode, seconds / 2, share)
             for mode in ("shared memory", "TLS")
