@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.conf import settings
+from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.db import router
 from django.utils import timezone
 
@@ -185,23 +185,38 @@ def test_one_time_password_must_be_changed_and_its_file_is_deleted(
     )
 
 
-def wrong_login_seconds(username: str) -> float:
-    """Return the processor time of a wrong login: the least of three."""
-    seconds = []
-    for _ in range(3):
-        begun = time.process_time()
-        with pytest.raises(ApplianceError, match=r"^Wrong username or password\.$"):
-            services.login(username=username, password="wrong")
-        seconds.append(time.process_time() - begun)
-    return min(seconds)
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """The costs of each hash of a password that is computed: time, memory, threads."""
+    found: list[tuple[int, int, int]] = []
+    encode, verify = Argon2PasswordHasher.encode, Argon2PasswordHasher.verify
+
+    def count_encode(hasher: Argon2PasswordHasher, password: str, salt: str) -> str:
+        found.append((hasher.time_cost, hasher.memory_cost, hasher.parallelism))
+        return encode(hasher, password, salt)
+
+    def count_verify(hasher: Argon2PasswordHasher, password: str, encoded: str) -> bool:
+        costs = hasher.decode(encoded)
+        found.append((costs["time_cost"], costs["memory_cost"], costs["parallelism"]))
+        return verify(hasher, password, encoded)
+
+    monkeypatch.setattr(Argon2PasswordHasher, "encode", count_encode)
+    monkeypatch.setattr(Argon2PasswordHasher, "verify", count_verify)
+    return found
 
 
-def test_wrong_login_takes_equally_long_whether_or_not_the_account_exists(cast: Cast) -> None:
+def test_wrong_login_costs_the_same_whether_or_not_the_account_exists(
+    cast: Cast, hashed: list[tuple[int, int, int]]
+) -> None:
     cast.alice.set_password("fjord-lamp-9031-quilt")
     cast.alice.save()
     User.objects.create(username="inactive", password=cast.alice.password, is_active=False)
-    seconds = {name: wrong_login_seconds(name) for name in ("alice", "unknown", "inactive", "bob")}
-    assert max(seconds.values()) < 2 * min(seconds.values()), seconds
+    usual = Argon2PasswordHasher
+    for name in ("alice", "unknown", "inactive", "bob"):
+        hashed.clear()
+        with pytest.raises(ApplianceError, match=r"^Wrong username or password\.$"):
+            services.login(username=name, password="wrong")
+        assert hashed == [(usual.time_cost, usual.memory_cost, usual.parallelism)], name
 
 
 def test_reenrolment_with_node_id_keeps_the_node_and_revokes_old_certificates(

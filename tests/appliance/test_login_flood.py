@@ -62,16 +62,17 @@ def test_owner_signs_in_while_a_stranger_fails_at_the_same_account(
 ) -> None:
     async def run() -> int:
         flood = asyncio.create_task(
-            fail_logins(appliance.client(STRANGER, 60), "admin", WRONG_LOGINS)
+            fail_logins(appliance.client(STRANGER, 120), "admin", WRONG_LOGINS)
         )
         await asyncio.sleep(0.5)
-        status = await log_in(appliance.client(), "admin", PASSWORD)
+        status = await log_in(appliance.client(timeout_seconds=120), "admin", PASSWORD)
         flood.cancel()
         return status
 
     assert asyncio.run(run()) == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["127.0.0.1", STRANGER])
 def test_wrong_logins_delay_no_heartbeat_and_release_no_allocation(
     appliance: ApplianceProcess, source: str
@@ -102,7 +103,7 @@ def test_wrong_logins_delay_no_heartbeat_and_release_no_allocation(
 
 def log_in_with_device(appliance: ApplianceProcess, device: httpx.Cookies | None) -> httpx.Response:
     body = {"username": "admin", "password": PASSWORD}
-    with httpx.Client(verify=appliance.context, cookies=device, timeout=30) as client:
+    with httpx.Client(verify=appliance.context, cookies=device, timeout=120) as client:
         return client.post(f"{appliance.url}/api/v1/login", json=body)
 
 
@@ -111,7 +112,7 @@ def test_client_with_device_cookie_signs_in_while_its_own_address_fails(
 ) -> None:
     async def run() -> int:
         device = (await asyncio.to_thread(log_in_with_device, appliance, None)).cookies
-        client = appliance.client(timeout_seconds=60)
+        client = appliance.client(timeout_seconds=120)
         flood = asyncio.create_task(fail_logins(client, "admin", WRONG_LOGINS))
         await asyncio.sleep(0.5)
         response = await asyncio.to_thread(log_in_with_device, appliance, device)

@@ -320,15 +320,52 @@ def writer_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[Writer]:
     one.stop()
 
 
+def add_backlog(rows: int) -> None:
+    ago = days_ago("retain_events_days", 1)
+    Event.objects.bulk_create(
+        [Event(id=id_made(ago), kind="k", path="p", message="m") for _ in range(rows)],
+        batch_size=5000,
+    )
+
+
+class Observed:
+    """A deletion of a rule that calls a function before each batch."""
+
+    def __init__(self, delete: Any, before: Callable[[], None]) -> None:
+        self.delete, self.before = delete, before
+
+    def __call__(self, **values: Any) -> int:
+        self.before()
+        deleted: int = self.delete(**values)
+        return deleted
+
+
+@pytest.mark.django_db(transaction=True)
+def test_backlog_is_deleted_in_batches_with_changes_between_them(
+    writer_thread: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_backlog(10 * retention.BATCH_ROWS)
+    monkeypatch.setattr(retention, "BATCH_PAUSE_SECONDS", 0.0)
+    order: list[str] = []
+
+    def change_next() -> None:
+        order.append("batch")
+        writer_thread.submit(lambda: order.append("change"))
+
+    for rule in RULES:
+        monkeypatch.setitem(vars(rule), "delete", Observed(rule.delete, change_next))
+    asyncio.run(retention.delete_expired_rows())
+    assert not Event.objects.exists()
+    assert order.count("batch") > 10
+    assert {*order[::2]} == {"batch"} and {*order[1::2]} == {"change"}
+
+
+@pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_backlog_does_not_delay_changes(
     writer_thread: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ago = days_ago("retain_events_days", 1)
-    Event.objects.bulk_create(
-        [Event(id=id_made(ago), kind="k", path="p", message="m") for _ in range(BACKLOG_ROWS)],
-        batch_size=5000,
-    )
+    add_backlog(BACKLOG_ROWS)
     monkeypatch.setattr(retention, "BATCH_PAUSE_SECONDS", 0.0)
     held, waited, done = measure_batches(monkeypatch), list[float](), threading.Event()
 
