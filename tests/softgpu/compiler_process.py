@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from deploy.supervisor import SOFTGPU
+from tests.remoting.node import EVENT_SECONDS
 
 
 class Request(enum.IntEnum):
@@ -71,4 +72,4 @@ class CompilerProcess:
 
     def stop(self) -> None:
         self.socket.close()
-        self.process.wait(10)
+        self.process.wait(EVENT_SECONDS)

@@ -38,13 +38,21 @@ def number(kind: str, bits: int) -> float:
     return float(np.array([bits << 16 if kind == "bf16" else bits], np.uint32).view(np.float32)[0])
 
 
-def run(body: str, a: list[int], b: list[int], folder: Path) -> list[int]:
-    """Return d of the kernel for each pair of bits; c is b."""
-    arrays = [np.array(v, np.uint32) for v in (a, b, b)]
-    job: dict[str, Any] = {"ptx": kernel(body, 32), "kernel": "k", "grid": 1, "block": len(a)}
-    [result] = run_in_child([job | {"arrays": [*arrays, np.zeros(len(a), np.uint32)]}], folder)
+def run(bodies: list[str], a: list[int], b: list[int], folder: Path) -> list[list[int]]:
+    """Return d of each body for each pair of bits; c is b.
+
+    One kernel has all bodies: the compiler needs longer to start than for a body.
+    """
+    count, text = len(a), ""
+    for row, body in enumerate(bodies, 1):  # the kernel itself writes row 0
+        text += f"{{ {body} }} add.u64 %p1, %dp, %off; st.global.b32 [%p1+{row * count * 4}], %d;\n"
+    arrays = [*(np.array(v, np.uint32) for v in (a, b, b))]
+    arrays.append(np.zeros((len(bodies) + 1) * count, np.uint32))
+    job: dict[str, Any] = {"ptx": kernel(text, 32), "kernel": "k", "grid": 1, "block": count}
+    [result] = run_in_child([job | {"arrays": arrays}], folder)
     assert isinstance(result, list), result
-    return [int(v) for v in result[3]]
+    rows: list[list[int]] = result[3].reshape(-1, count).tolist()
+    return rows[1:]
 
 
 def flush(kind: str, bits: int) -> int:
@@ -66,26 +74,25 @@ def expected_extreme(op: str, kind: str, a: int, b: int, nan: bool, ftz: bool) -
     return magnitude | (a ^ b) & sign
 
 
-@pytest.mark.parametrize("op", ["min", "max"])
-@pytest.mark.parametrize("modifiers", ["", ".NaN", ".ftz"])
 @pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
-def test_xorsign_abs_has_the_sign_of_the_product(
-    op: str, modifiers: str, kind: str, tmp_path: Path
-) -> None:
-    if (kind, modifiers) == ("bf16", ".ftz"):
-        pytest.skip("bf16 has no .ftz")
-    instruction = f"{op}{modifiers}.xorsign.abs.{kind}"
-    body = f"{instruction} %d, %a, %b;"
-    if kind != "f32":
-        body = f"{HALVES} {instruction} %z, %x, %y; cvt.u32.u16 %d, %z;"
+def test_xorsign_abs_has_the_sign_of_the_product(kind: str, tmp_path: Path) -> None:
+    modifiers = ["", ".NaN"] if kind == "bf16" else ["", ".NaN", ".ftz"]
+    forms = list(itertools.product(["min", "max"], modifiers))
+    bodies = []
+    for op, modifier in forms:
+        instruction = f"{op}{modifier}.xorsign.abs.{kind}"
+        half = f"{HALVES} {instruction} %z, %x, %y; cvt.u32.u16 %d, %z;"
+        bodies.append(f"{instruction} %d, %a, %b;" if kind == "f32" else half)
     pairs = PAIRS[kind]
-    results = run(body, [a for a, _ in pairs], [b for _, b in pairs], tmp_path)
-    for (a, b), got in zip(pairs, results, strict=True):
-        expected = expected_extreme(op, kind, a, b, modifiers == ".NaN", modifiers == ".ftz")
-        if expected is None:
-            assert math.isnan(number(kind, got)), (hex(a), hex(b), hex(got))
-        else:
-            assert got == expected, (hex(a), hex(b), hex(got), hex(expected))
+    rows = run(bodies, [a for a, _ in pairs], [b for _, b in pairs], tmp_path)
+    for (op, modifier), row in zip(forms, rows, strict=True):
+        for (a, b), got in zip(pairs, row, strict=True):
+            expected = expected_extreme(op, kind, a, b, modifier == ".NaN", modifier == ".ftz")
+            case = (op, modifier, hex(a), hex(b), hex(got))
+            if expected is None:
+                assert math.isnan(number(kind, got)), case
+            else:
+                assert got == expected, (case, hex(expected))
 
 
 def same(kind: str, got: int, expected: int) -> bool:
@@ -93,91 +100,93 @@ def same(kind: str, got: int, expected: int) -> bool:
     return got == expected or all(math.isnan(v) for v in values)
 
 
-@pytest.mark.parametrize("narrow", ["f16", "bf16"])
-@pytest.mark.parametrize("rounding", [".rn", ".rz", ".rm", ".rp", "", ".rn.sat"])
-@pytest.mark.parametrize("op", ["add", "sub", "fma"])
-def test_mixed_precision_converts_and_computes_in_single(
-    op: str, rounding: str, narrow: str, tmp_path: Path
-) -> None:
-    if op == "fma" and not rounding:
-        pytest.skip("fma needs a rounding")
-    third = ", %b" if op == "fma" else ""
-    narrow_third = ", %y" if op == "fma" else ""
+def mixed_and_single(op: str, rounding: str, narrow: str) -> tuple[str, str]:
+    """Return a mixed instruction, and a conversion with the instruction in single precision."""
     mixed = f".reg .b16 %x, %y; cvt.u16.u32 %x, %a; mov.b16 %y, %x; {op}{rounding}.f32.{narrow} "
-    mixed += f"%d, %x{narrow_third}, %b;"
+    mixed += f"%d, %x{', %y' if op == 'fma' else ''}, %b;"
     single = f".reg .b16 %x; cvt.u16.u32 %x, %a; cvt.f32.{narrow} %e, %x; {op}{rounding}.f32 "
-    single += f"%d, %e{', %e' if third else ''}, %b;"
+    single += f"%d, %e{', %e' if op == 'fma' else ''}, %b;"
+    return mixed, single
+
+
+@pytest.mark.parametrize("narrow", ["f16", "bf16"])
+def test_mixed_precision_converts_and_computes_in_single(narrow: str, tmp_path: Path) -> None:
+    roundings = [".rn", ".rz", ".rm", ".rp", ".rn.sat"]
+    forms = [*itertools.product(["add", "sub", "fma"], roundings), ("add", ""), ("sub", "")]
+    bodies = [body for form in forms for body in mixed_and_single(*form, narrow)]
     pairs = list(itertools.product(VALUES[narrow], VALUES["f32"]))
-    columns = [a for a, _ in pairs], [b for _, b in pairs]
-    got, expected = (run(body, *columns, tmp_path) for body in (mixed, single))
-    wrong = [
-        (p, g, e) for p, g, e in zip(pairs, got, expected, strict=True) if not same("f32", g, e)
-    ]
-    assert not wrong, wrong[:5]
+    rows = run(bodies, [a for a, _ in pairs], [b for _, b in pairs], tmp_path)
+    for form, got, expected in zip(forms, rows[::2], rows[1::2], strict=True):
+        cases = zip(pairs, got, expected, strict=True)
+        wrong = [(p, g, e) for p, g, e in cases if not same("f32", g, e)]
+        assert not wrong, (form, wrong[:5])
 
 
 def test_three_and_one_are_four_in_mixed_precision(tmp_path: Path) -> None:
     body = ".reg .b16 %x; cvt.u16.u32 %x, %a; add.rn.f32.{} %d, %x, %b;"
-    assert run(body.format("bf16"), [0x4040], [0x3F800000], tmp_path) == [0x40800000]
-    assert run(body.format("f16"), [0x4200], [0x3F800000], tmp_path) == [0x40800000]
+    bodies = [body.format("bf16"), body.format("f16")]
+    of_bf16, of_f16 = run(bodies, [0x4040, 0x4200], [0x3F800000] * 2, tmp_path)
+    assert of_bf16[0] == of_f16[1] == 0x40800000
 
 
 PACKED = [
-    "add{}.f16",
-    "add.ftz{}.f16",
-    "sub.sat{}.f16",
-    "mul.ftz.sat{}.f16",
-    "min.NaN.xorsign.abs{}.f16",
-    "max.ftz{}.f16",
-    "neg{}.bf16",
-    "abs{}.f16",
-    "min.NaN{}.bf16",
-    "max.xorsign.abs{}.bf16",
-    "fma.rn.relu{}.bf16",
-    "fma.rn.ftz.sat{}.f16",
+    "add.f16",
+    "add.ftz.f16",
+    "sub.sat.f16",
+    "mul.ftz.sat.f16",
+    "min.NaN.xorsign.abs.f16",
+    "max.ftz.f16",
+    "neg.bf16",
+    "abs.f16",
+    "min.NaN.bf16",
+    "max.xorsign.abs.bf16",
+    "fma.rn.relu.bf16",
+    "fma.rn.ftz.sat.f16",
 ]
 
 
-@pytest.mark.parametrize("form", PACKED)
-def test_packed_instruction_equals_two_scalar_ones(form: str, tmp_path: Path) -> None:
-    instruction = form.format("")
-    count = {"neg": 1, "abs": 1, "fma": 3}.get(instruction.split(".")[0], 2)
-    sources = ["%a", "%b", "%b"][:count]
-    packed = f"{instruction}x2 %d, {', '.join(sources)};"
+def packed_and_scalar(instruction: str) -> tuple[str, str]:
+    """Return an instruction on pairs, and the two instructions that it stands for."""
+    count = {"neg": 1, "abs": 1, "fma": 3}.get(instruction.split(".", maxsplit=1)[0], 2)
+    packed = f"{instruction}x2 %d, {', '.join(['%a', '%b', '%b'][:count])};"
     low, high = (", ".join(f"%{r}{h}" for r in "xyy"[:count]) for h in ("", "h"))
     scalar = f"{HALVES} {instruction} %z, {low}; {instruction} %zh, {high}; "
-    scalar += "mov.b32 %d, {%z, %zh};"
-    kind = instruction.rsplit(".", 1)[1]
+    return packed, scalar + "mov.b32 %d, {%z, %zh};"
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_packed_instruction_equals_two_scalar_ones(kind: str, tmp_path: Path) -> None:
+    instructions = [i for i in PACKED if i.rsplit(".", 1)[1] == kind]
+    bodies = [body for i in instructions for body in packed_and_scalar(i)]
     values = PAIRS[kind]
     a = [x << 16 | y for x, y in values]
     b = [y << 16 | x for x, y in reversed(values)]
-    got, expected = (run(body, a, b, tmp_path) for body in (packed, scalar))
-    for g, e in zip(got, expected, strict=True):
-        assert same(kind, g >> 16, e >> 16) and same(kind, g & 0xFFFF, e & 0xFFFF), (g, e)
+    rows = run(bodies, a, b, tmp_path)
+    for instruction, got, expected in zip(instructions, rows[::2], rows[1::2], strict=True):
+        for g, e in zip(got, expected, strict=True):
+            equal = same(kind, g >> 16, e >> 16) and same(kind, g & 0xFFFF, e & 0xFFFF)
+            assert equal, (instruction, g, e)
 
 
-@pytest.mark.parametrize("op", ["add", "min", "max", "min.relu", "max.relu"])
+def of_pair(op: str, sign: str, x: int, y: int) -> int:
+    """Return the result of a 16-bit integer instruction."""
+    if sign == "s":
+        x, y = (v - 0x10000 if v & 0x8000 else v for v in (x, y))
+    value = {"add": x + y, "min": min(x, y), "max": max(x, y)}[op.split(".", maxsplit=1)[0]]
+    return (max(value, 0) if "relu" in op else value) & 0xFFFF
+
+
 @pytest.mark.parametrize("sign", ["s", "u"])
-def test_pairs_of_integers_are_computed_apart(op: str, sign: str, tmp_path: Path) -> None:
-    if sign == "u" and "relu" in op:
-        pytest.skip("unsigned numbers have no .relu")
+def test_pairs_of_integers_are_computed_apart(sign: str, tmp_path: Path) -> None:
+    ops = ["add", "min", "max"] + (["min.relu", "max.relu"] if sign == "s" else [])
     edges = [0, 1, 2, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
     pairs = list(itertools.product(edges, edges))
     a = [x << 16 | y for x, y in pairs]
     b = [y << 16 | x for x, y in pairs]
-
-    def compute(x: int, y: int) -> int:
-        if sign == "s":
-            x, y = (v - 0x10000 if v & 0x8000 else v for v in (x, y))
-        value = {"add": x + y, "min": min(x, y), "max": max(x, y)}[op.split(".", maxsplit=1)[0]]
-        return (max(value, 0) if "relu" in op else value) & 0xFFFF
-
-    body = f"{op}.{sign}16x2 %d, %a, %b;"
-    expected = [
-        compute(x >> 16, y >> 16) << 16 | compute(x & 0xFFFF, y & 0xFFFF)
-        for x, y in zip(a, b, strict=True)
-    ]
-    assert run(body, a, b, tmp_path) == expected
+    rows = run([f"{op}.{sign}16x2 %d, %a, %b;" for op in ops], a, b, tmp_path)
+    for op, row in zip(ops, rows, strict=True):
+        expected = [of_pair(op, sign, x, y) << 16 | of_pair(op, sign, y, x) for x, y in pairs]
+        assert row == expected, op
 
 
 @pytest.mark.parametrize("rounding", ["rn", "rz"])
@@ -189,7 +198,7 @@ def test_relu_of_a_conversion_clears_negative_numbers(
     plain = f".reg .b16 %x; cvt.{rounding}.{kind}.f32 %x, %a; cvt.u32.u16 %d, %x;"
     limited = plain.replace(f".{kind}.f32", f".relu.{kind}.f32")
     pair = f"cvt.{rounding}.relu.{kind}x2.f32 %d, %b, %a;"
-    base, relu, both = (run(b, values, values, tmp_path) for b in (plain, limited, pair))
+    base, relu, both = run([plain, limited, pair], values, values, tmp_path)
     for v, r, p in zip(base, relu, both, strict=True):
         negative = number(kind, v) < 0
         assert same(kind, r, 0 if negative else v) or (v & 0x7FFF) == 0

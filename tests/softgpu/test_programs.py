@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,11 @@ def front_end_programs() -> list[str]:
     return [n for n in names if importlib.util.find_spec(n.split("_")[0])]
 
 
+def long_but(name: str, names: list[str]) -> list[Any]:
+    """Mark all but one name: remoting/test_programs.py runs each on the same software GPU."""
+    return [n if n == name else pytest.param(n, marks=pytest.mark.long) for n in names]
+
+
 def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = (
         os.environ
@@ -61,7 +67,7 @@ def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.parametrize("name", programs("cuda_programs"))
+@pytest.mark.parametrize("name", long_but("assertion", programs("cuda_programs")))
 def test_cuda_python_program_passes(name: str, tmp_path: Path) -> None:
     done = run("cuda_programs", name, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -69,12 +75,13 @@ def test_cuda_python_program_passes(name: str, tmp_path: Path) -> None:
         assert "block: [0,0,0], thread: [0,0,0] Assertion `n < 5` failed." in done.stderr
 
 
-@pytest.mark.parametrize("name", programs("triton_programs"))
+@pytest.mark.parametrize("name", long_but("vector_add", programs("triton_programs")))
 def test_triton_program_passes(name: str, tmp_path: Path) -> None:
     done = run("triton_programs", name, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", front_end_programs())
 def test_front_end_program_passes(name: str, tmp_path: Path) -> None:
     done = run("front_end_programs", name, tmp_path)
