@@ -8,6 +8,7 @@ removes all. With BUSBAR_TEST_POSTGRESQL the database is in one PostgreSQL for a
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import tempfile
@@ -19,8 +20,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 PID = os.getpid()
-FOLDER = Path(tempfile.gettempdir()) / (WORKER or f"busbar-tests-{PID}")
-"""The temporary folder. Its path is short, because those of sockets have at most 107 bytes."""
+CHECKOUT = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+FOLDER = Path(tempfile.gettempdir()) / (WORKER or f"bbt-{CHECKOUT}-{PID}")
+"""The temporary folder; .ci/leftovers knows its name. The path is short, because those of sockets
+have at most 107 bytes."""
 RUN = FOLDER.parent if WORKER else FOLDER
 """The temporary folder of all workers."""
 FAILED = ROOT / "build" / "log" / "failed-tests"
@@ -58,16 +61,16 @@ def pytest_exception_interact() -> None:
 
 
 make_folder()
-if not WORKER:
-    shutil.rmtree(FAILED, ignore_errors=True)
-os.environ.pop("BUSBAR_TEST_PORTS", None)  # of the process that started this one
-if os.environ.get("BUSBAR_TEST_POSTGRESQL") and not WORKER:
-    from tests.postgresql import Cluster
-
-    os.environ["BUSBAR_DATABASE"] = Cluster().url
-
 data = FOLDER / "data"
 data.mkdir(mode=0o700)
 os.environ["BUSBAR_DATA"] = str(data)
 os.environ["BUSBAR_SOFTGPU_CACHE"] = str(ROOT / "build" / f"test-kernels-{WORKER or 'gw0'}")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
+os.environ.pop("BUSBAR_TEST_PORTS", None)  # of the process that started this one
+
+if not WORKER:
+    shutil.rmtree(FAILED, ignore_errors=True)
+if os.environ.get("BUSBAR_TEST_POSTGRESQL") and not WORKER:
+    from tests.postgresql import Cluster
+
+    os.environ["BUSBAR_DATABASE"] = Cluster().url
