@@ -28,7 +28,7 @@ constexpr int kPortAttempts = 100;
 constexpr int kBacklog = 1024;
 
 // Time for preamble, ticket and the first record together, and from then on to the request inside
-// TLS. Failpoint: with a long time tests prove that nobody waits for silent connections.
+// TLS. Failpoint: with a long time tests prove that no client waits for silent connections.
 int patience_ms() {
   static const char* lengthened = std::getenv("BUSBAR_FAILPOINT_PATIENCE_MS");
   return lengthened ? std::atoi(lengthened) : kPatienceMs;
