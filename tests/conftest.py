@@ -36,7 +36,7 @@ class FileScheduling(LoadFileScheduling):
 
 
 class Results:
-    """Prints the name of each failed test at once, and writes all results for .ci/tests."""
+    """Prints the name of each failed test at once, and writes the steps of all for .ci/tests."""
 
     def __init__(self, terminal: pytest.TerminalReporter, file: str | None) -> None:
         self.terminal = terminal
@@ -46,7 +46,7 @@ class Results:
         if report.failed:
             self.terminal.ensure_newline()
             self.terminal.write_line(f"failed: {report.nodeid} ({report.when})")
-        if self.file and (report.when == "call" or not report.passed):
+        if self.file:
             self.write(report, self.file)
 
     def write(self, report: pytest.TestReport, file: str) -> None:

@@ -79,6 +79,15 @@ def test_test_that_does_not_pass_the_second_time_fails_the_gate(
     assert "failed twice: a.py::one: boom" in output
 
 
+def test_step_that_failed_makes_its_test_failed(checkout: Path) -> None:
+    """A test whose call passed and whose tear-down failed."""
+    steps = '[("a.py::one", "passed"), ("a.py::one", "failed"), ("a.py::one", "passed")]'
+    (checkout / "test").write_text(RUN.replace("results.items()", steps))
+    status, output, _ = gate(checkout, (1, {}), (1, {}))
+    assert status == 1
+    assert "failed twice: a.py::one" in output
+
+
 def test_fourth_flaky_test_fails_the_gate(checkout: Path) -> None:
     names = [f"a.py::test_{n}" for n in range(4)]
     runs = (1, dict.fromkeys(names, "failed")), (0, dict.fromkeys(names, "passed"))
