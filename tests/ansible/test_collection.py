@@ -20,7 +20,7 @@ from tests.fleet.conftest import Appliance, needs_root
 from tests.fleet.target import PASSWORD, SUDO_USER, Target
 from tests.fleet.test_ssh_enrolment import assert_nothing_left
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.long]
 Play = Callable[..., dict[str, int]]
 
 

@@ -18,7 +18,7 @@ from tests.fleet.conftest import Appliance, needs_root
 from tests.fleet.proxy import FaultyProxy
 from tests.fleet.target import NOISY_USER, PASSWORD, PLAIN_USER, SUDO_USER, Target, target
 
-pytestmark = [pytest.mark.system, needs_root]
+pytestmark = [pytest.mark.system, pytest.mark.long, needs_root]
 
 Tree = dict[str, tuple[int, int, int, str]]
 

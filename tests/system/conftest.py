@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,8 @@ from tests.ports import port
 from tests.remoting.node import EVENT_SECONDS
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
-HOLD_SECONDS = "8"
+HOLD_SECONDS = "60"
+"""Lease of an allocation: long enough for a client that a busy machine does not let run."""
 
 
 @dataclass
@@ -46,7 +47,9 @@ class Pool:
         """A new connection with the token of the context."""
         return Api(Context(**json.loads(self.context.read_text())))
 
-    def start(self, percent: int, *command: str, **environment: str) -> subprocess.Popen[str]:
+    def start(
+        self, percent: int, *command: str, options: Sequence[str] = (), **environment: str
+    ) -> subprocess.Popen[str]:
         """Start a program under `busbar run` without waiting for it."""
         line = [
             sys.executable,
@@ -56,7 +59,8 @@ class Pool:
             "-p",
             str(percent),
             "--timeout",
-            "60s",
+            "300s",
+            *options,
             "--",
             *command,
         ]
@@ -80,7 +84,7 @@ class Pool:
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         """Wait for the process. Return exit code, stdout and stderr."""
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=EVENT_SECONDS)
         return process.returncode, out, err
 
     def sessions(self, **parameters: str) -> list[dict[str, Any]]:
@@ -98,6 +102,14 @@ class Pool:
                 return False
 
         wait_for(description, poll, self.stack.logs / "appliance.log", seconds)
+
+    @contextmanager
+    def short_lease(self) -> Iterator[None]:
+        """Let allocations end soon after the last heartbeat of their client."""
+        for seconds in (1, None):
+            self.api.request("PATCH", "settings", {"allocations": {"hold_seconds": seconds}})
+            if seconds:
+                yield
 
     def kill(self, *names: str) -> None:
         """Send SIGKILL to processes and block until the supervisor has restarted each."""

@@ -13,6 +13,7 @@ import pytest
 from deploy.supervisor import ROOT
 from remoting.cli import api as rest
 from remoting.cli import login_command as command
+from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = pytest.mark.system
@@ -25,7 +26,7 @@ def busbar(context: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=EVENT_SECONDS,
         check=False,
     )
 
@@ -134,42 +135,10 @@ def test_pools_and_quotas_are_created_and_changed(pool: Pool) -> None:
 
 
 def test_run_prints_notice_before_preemption(pool: Pool) -> None:
-    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)}
-    program = ["sh", "-c", "echo started; exec sleep 120"]
-    command_line = [
-        sys.executable,
-        "-m",
-        "remoting.cli.main",
-        "run",
-        "-p",
-        "100",
-        "-n",
-        "2",
-        "--priority",
-        "10",
-        "--",
-        *program,
-    ]
-    low = subprocess.Popen(
-        command_line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert low.stdout is not None and low.stdout.readline() == "started\n"
-        busbar(
-            pool.context,
-            "run",
-            "-p",
-            "100",
-            "-n",
-            "2",
-            "--priority",
-            "60",
-            "--timeout",
-            "12s",
-            "--",
-            "true",
-        )
-    finally:
-        low.terminate()
-    _, errors = low.communicate(timeout=30)
-    assert "notice: this allocation ends at" in errors and "preempted by" in errors, errors
+    whole = ["-n", "2", "--priority"]
+    low = pool.start(100, "sh", "-c", "echo started; exec sleep 600", options=[*whole, "10"])
+    assert low.stdout is not None and low.stdout.readline() == "started\n"
+    pool.start(100, "true", options=[*whole, "60"])
+    assert low.stderr is not None
+    notice = next((line for line in low.stderr if "notice: this allocation ends at" in line), "")
+    assert "preempted by" in notice

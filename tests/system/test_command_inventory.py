@@ -215,7 +215,7 @@ def test_task_is_listed_shown_and_cancelled(pool: Pool) -> None:
         and busbar(pool.context, "task", "cancel", task["id"]).returncode == 4
     )
     assert (
-        run_json(pool, "allocation", "show", waiting["id"], "--wait", "5s")["state"] == "released"
+        run_json(pool, "allocation", "show", waiting["id"], "--wait", "60s")["state"] == "released"
     )
 
 

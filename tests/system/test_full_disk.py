@@ -17,7 +17,10 @@ from deploy.supervisor import wait_for
 from tests.appliance.appliance_process import ApplianceProcess, started
 from tests.load.http import HttpError
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a small file system")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a small file system"),
+]
 DISK_MIB, LOW_MIB, FULL_MIB = 128, 32, 16
 MIB = 1 << 20
 WAITING = {"percent": 10, "allow_pending": True}

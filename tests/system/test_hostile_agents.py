@@ -99,6 +99,7 @@ def test_invalid_inventory_ends_the_stream(agent: Agent, values: dict[str, Any])
     assert agent.models() == []
 
 
+@pytest.mark.long
 def test_flood_of_a_hostile_agent_does_not_delay_another_one(agent: Agent, pool: Pool) -> None:
     """Invented sessions, messages of 1 MiB and reports without pause, for some seconds."""
     honest, known = Agent(pool), {s["id"] for s in pool.sessions()}
@@ -155,7 +156,7 @@ def test_repeated_or_late_message_is_ignored(agent: Agent) -> None:
 
 
 def test_agent_cannot_change_rows_of_other_nodes(agent: Agent, pool: Pool) -> None:
-    process = pool.start_working(10, 20)
+    process = pool.start_working(10, 600)
     pool.wait("the session", lambda: bool(pool.sessions(state="running")))
     theirs = pool.sessions(state="running")[0]
     others = next(n for n in pool.api.items("nodes") if n["id"] != agent.node_id and n["reachable"])

@@ -25,9 +25,15 @@ def children(pool: Pool, module: str) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir()
         for p in (task / "children").read_text().split()
     ]
-    return [
-        p for p in found if module.encode() in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")
-    ]
+    return [p for p in found if module.encode() in command_line(p)]
+
+
+def command_line(pid: int) -> list[bytes]:
+    """Return the command line of a process; it is empty once the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def kill(pool: Pool, module: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.ports import port
 from tests.system.conftest import DEMO, started
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.long]
 
 
 def test_reinstalled_node_keeps_name_labels_and_gpus(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Program:
             return driver <= size and seen == expected | {"ledger": [driver], "driver": driver}
 
         try:
-            self.pool.wait(f"a size of {size} bytes everywhere", agree, 60)
+            self.pool.wait(f"a size of {size} bytes everywhere", agree)
         except SystemExit:
             pytest.fail(f"no agreement about {size} bytes: {seen}")
 
@@ -120,9 +120,9 @@ def test_memory_in_use_is_given_to_others_when_it_is_freed(pool: Pool) -> None:
 
 
 def test_growth_that_waits_is_explained_and_granted_after_a_release(pool: Pool) -> None:
-    held = {"hold": "lifetime", "lifetime_seconds": 120}
+    held = {"hold": "lifetime", "lifetime_seconds": 600}
     most = {"percent": 80, "gpu_count": len(pool.api.items("gpus"))}
-    other = pool.api.request("POST", "allocations", most | held, wait="20")
+    other = pool.api.request("POST", "allocations", most | held, wait="60")
     with program(pool, "-p", "10") as p:
         size = p.allocation["partitions"][0]["memory_bytes"]
         waiting = busbar(pool.context, "resize", p.allocation_id, "-p", "50", "--wait", "0s")

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import ROOT
+from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = pytest.mark.system
@@ -78,7 +78,7 @@ def test_every_signal_reaches_the_program(settled: Pool) -> None:
         program.send_signal(number)
         assert next_line(program) == str(int(number))
     program.send_signal(signal.SIGTERM)
-    assert program.wait(60) == 128 + signal.SIGTERM
+    assert program.wait(EVENT_SECONDS) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGKILL, signal.SIGSEGV])
@@ -90,12 +90,12 @@ def test_a_program_that_a_signal_ends_has_the_exit_code_of_a_shell(
 
 
 def test_a_signal_in_the_queue_ends_the_command_and_the_allocation(settled: Pool) -> None:
-    whole = [settled.start(100, "sh", "-c", "echo started; exec sleep 60") for _ in range(2)]
+    whole = [settled.start(100, "sh", "-c", "echo started; exec sleep 600") for _ in range(2)]
     assert [next_line(program) for program in whole] == ["started"] * 2
     queued = settled.start(100, "true")
     settled.wait("the queue", lambda: bool(settled.api.items("allocations", state="queued")))
     queued.send_signal(signal.SIGTERM)
-    assert queued.wait(20) == 128 + signal.SIGTERM
+    assert queued.wait(EVENT_SECONDS) == 128 + signal.SIGTERM
     assert not settled.api.items("allocations", state="queued")
 
 
@@ -135,7 +135,7 @@ def test_a_signal_of_the_terminal_reaches_the_program_once(settled: Pool) -> Non
         process.send_signal(signal.SIGUSR1)
         assert read_until(terminal, f"{int(signal.SIGUSR1)}\r\n") == ""
         process.terminate()
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(EVENT_SECONDS) == 128 + signal.SIGTERM
     finally:
         process.kill()
         os.close(terminal)
@@ -149,29 +149,29 @@ def test_the_terminal_can_stop_and_continue_the_command(settled: Pool) -> None:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
         os.killpg(process.pid, signal.SIGCONT)
-        assert process.wait(60) == 7
+        assert process.wait(EVENT_SECONDS) == 7
     finally:
         process.kill()
         os.close(terminal)
 
 
-def test_a_killed_command_leaves_no_key_behind(settled: Pool) -> None:
-    before = set(os.listdir(tempfile.gettempdir()))
+def test_a_killed_command_leaves_no_key_behind(settled: Pool, tmp_path: Path) -> None:
     script = 'trap "exit 9" TERM; head -c 4 "$BUSBAR_TICKET_FILE"; echo; echo $BUSBAR_TICKET_FILE; '
-    program = settled.start(5, "sh", "-c", script + "while :; do sleep 0.1; done")
+    endless = script + "while :; do sleep 0.1; done"
+    program = settled.start(5, "sh", "-c", endless, TMPDIR=str(tmp_path))
     assert next_line(program) == "key"
     ticket_file = Path(next_line(program))
     assert ticket_file.exists()
     program.kill()
-    program.wait(20)
+    program.wait(EVENT_SECONDS)
     assert not ticket_file.exists()
-    assert {n for n in set(os.listdir(tempfile.gettempdir())) - before if "busbar" in n} == set()
+    assert os.listdir(tmp_path) == []
     assert program.stdout is not None
     assert program.stdout.read() == ""  # the end of the pipe: the program has ended as well
 
 
 def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
-    program = settled.start(5, "sh", "-c", "echo started; exec sleep 120")
+    program = settled.start(5, "sh", "-c", "echo started; exec sleep 600")
     assert next_line(program) == "started"
     allocation = settled.api.items("allocations", state="active")[0]["id"]
     settled.api.request("DELETE", f"allocations/{allocation}")
@@ -190,9 +190,11 @@ def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Poo
 
 
 def test_the_lifetime_ends_the_program(settled: Pool) -> None:
-    line = [BUSBAR, "run", "-p", "5", "--lifetime", "5s", "--", "sleep", "120"]
+    line = [BUSBAR, "run", "-p", "5", "--lifetime", "5s", "--", "sleep", "600"]
     env = os.environ | {"BUSBAR_CONTEXT": str(settled.context)}
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(
+        line, env=env, capture_output=True, text=True, timeout=EVENT_SECONDS, check=False
+    )
     assert done.returncode == 128 + signal.SIGTERM and "lifetime" in done.stderr, done
 
 
@@ -204,7 +206,7 @@ def run_busbar(pool: Pool, folder: Path, *command: str) -> subprocess.CompletedP
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=EVENT_SECONDS,
         check=False,
     )
 
@@ -237,7 +239,12 @@ def test_errors_are_one_line_without_a_traceback(tmp_path: Path) -> None:
     for arguments in cases:
         env = os.environ | {"BUSBAR_CONTEXT": str(damaged)}
         done = subprocess.run(
-            [BUSBAR, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False
+            [BUSBAR, *arguments],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=EVENT_SECONDS,
+            check=False,
         )
         assert done.returncode in (1, 2, 5)
         assert done.stderr.startswith("busbar: ") and len(done.stderr.splitlines()) == 1
@@ -263,7 +270,7 @@ def test_commands_of_administrators_print_no_traceback(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=EVENT_SECONDS,
         check=False,
     )
     assert done.returncode != 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deploy.supervisor import ROOT
-from tests.remoting.node import gpu_memory_bytes
+from tests.remoting.node import EVENT_SECONDS, gpu_memory_bytes
 from tests.remoting.suspended_contents import contents, digest
 from tests.system.conftest import Pool
 from tests.system.test_command import busbar
@@ -62,7 +62,7 @@ class Program:
             return bool(row["state"] == state and found == suspension)
 
         try:
-            self.pool.wait(f"{state}, {suspension}", reached, 90)
+            self.pool.wait(f"{state}, {suspension}", reached)
         except SystemExit:
             pytest.fail(f"not {state} with {suspension}: {seen}")
 
@@ -93,7 +93,7 @@ def program(pool: Pool) -> Iterator[Program]:
 def test_command_suspends_and_a_call_resumes(pool: Pool) -> None:
     with program(pool) as p:
         before = p.driver_bytes()
-        suspended = busbar(pool.context, "allocation", "suspend", p.allocation_id, "--wait", "45s")
+        suspended = busbar(pool.context, "allocation", "suspend", p.allocation_id, "--wait", "60s")
         assert suspended.returncode == 0, suspended.stderr
         assert suspended.stdout.startswith("suspended, ")
         assert p.driver_bytes() <= before - BLOCK
@@ -110,7 +110,7 @@ def test_command_resumes_before_a_call(pool: Pool) -> None:
         before = p.driver_bytes()
         p.post("suspend")
         p.await_state("suspended", "suspended")
-        resumed = busbar(pool.context, "allocation", "resume", p.allocation_id, "--wait", "45s")
+        resumed = busbar(pool.context, "allocation", "resume", p.allocation_id, "--wait", "60s")
         assert (resumed.returncode, resumed.stdout.strip()) == (0, "active"), resumed.stderr
         assert p.driver_bytes() == before and p.memory_is_equal()
 
@@ -152,4 +152,4 @@ def test_release_of_a_suspended_allocation_frees_everything(pool: Pool) -> None:
         pool.api.request("DELETE", f"allocations/{p.allocation_id}")
         pool.wait("the release", lambda: p.allocation["state"] == "released")
         assert p.driver_bytes() == 0
-        assert p.process.wait(30) != 0
+        assert p.process.wait(EVENT_SECONDS) != 0

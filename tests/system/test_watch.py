@@ -13,15 +13,10 @@ import httpx
 import pytest
 
 from remoting.cli.api import ApiError
+from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
-
-
-def create_token(pool: Pool, user: str, role: str = "operator") -> str:
-    return pool.stack.manage(
-        "create_token", "--user", user, "--role", role, "--hours", "1"
-    ).splitlines()[-1]
 
 
 class Stream:
@@ -52,7 +47,7 @@ def watching(pool: Pool, token: str, **query: str) -> Iterator[Stream]:
         params=query,
         headers={"Authorization": f"Bearer {token}"},
         verify=context,
-        timeout=10,
+        timeout=EVENT_SECONDS,
         trust_env=False,
     ) as response:
         if response.status_code != 200:
@@ -61,7 +56,7 @@ def watching(pool: Pool, token: str, **query: str) -> Iterator[Stream]:
 
 
 def test_resumed_stream_contains_all_missed_changes(pool: Pool) -> None:
-    token = create_token(pool, "watch-operator")
+    token = pool.token("watch-operator", "operator")
     names = [f"watched-{time.time_ns()}-{i}" for i in range(3)]
     with watching(pool, token) as one, watching(pool, token, kinds="event") as other:
         one.next("hello")
@@ -87,7 +82,7 @@ def test_resumed_stream_contains_all_missed_changes(pool: Pool) -> None:
 
 def test_stream_closed_before_first_change_resumes_without_loss(pool: Pool) -> None:
     token, names = (
-        create_token(pool, "watch-operator"),
+        pool.token("watch-operator", "operator"),
         [f"unbroken-{time.time_ns()}-{i}" for i in range(2)],
     )
     with watching(pool, token, kinds="event") as one:
@@ -103,7 +98,7 @@ def test_stream_closed_before_first_change_resumes_without_loss(pool: Pool) -> N
 
 
 def test_expired_or_invalid_query_is_rejected(pool: Pool) -> None:
-    token = create_token(pool, "watch-operator")
+    token = pool.token("watch-operator", "operator")
     for query, status, code in (
         ({"since": "0123456789abcdef.5"}, 410, "gone"),
         ({"since": "x"}, 400, "invalid"),
@@ -118,7 +113,7 @@ def test_expired_or_invalid_query_is_rejected(pool: Pool) -> None:
 
 
 def test_stream_ends_after_token_is_revoked(pool: Pool) -> None:
-    token = create_token(pool, "watch-leaver")
+    token = pool.token("watch-leaver", "operator")
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     with watching(pool, token) as stream:
         stream.next("hello")
@@ -132,7 +127,5 @@ def test_stream_ends_after_token_is_revoked(pool: Pool) -> None:
             ).status_code
             == 204
         )
-        started = time.monotonic()
         with pytest.raises(EOFError):
             stream.next("never")
-        assert time.monotonic() - started < 6
