@@ -29,7 +29,7 @@ def main() -> None:
     ]
     if len(lines) > MAX_TESTS:
         problems.append(f"{len(lines)} tests are in quarantine; at most {MAX_TESTS} may be.")
-    sys.exit("\n".join(problems))
+    sys.exit("\n".join(problems) or None)
 
 
 if __name__ == "__main__":
