@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from tests.ports import port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUPERVISED = ("appliance", "spawner", "launcher", "agent")
-AT_ONCE_SECONDS = 5.0
-"""Python's imports on a busy machine; a start of the appliance takes longer."""
 
 
 def command(data: Path) -> list[str]:
@@ -84,11 +81,9 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 def test_second_run_names_the_first_and_changes_nothing(running: Running) -> None:
     before = running.state()
-    started = time.monotonic()
     second = subprocess.run(
         command(running.data), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
-    assert time.monotonic() - started < AT_ONCE_SECONDS
     assert second.returncode == 1 and not second.stdout
     expected = f"already running: pid {running.process.pid}, {running.url}"
     assert expected in second.stderr and len(second.stderr.splitlines()) == 1

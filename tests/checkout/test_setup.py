@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.supervisor import wait_for
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ROOT / "build" / "bundle" / "programs"
 COMMANDS = ("run", "test", "bench")
@@ -56,13 +58,16 @@ def call(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_needs_no_set_up(clone: Path, command: str) -> None:
-    started = time.monotonic()
+def test_help_needs_no_set_up(clone: Path, tmp_path: Path, command: str) -> None:
     done = subprocess.run(
-        [clone / command, "--help"], capture_output=True, text=True, check=True, cwd="/"
+        [clone / command, "--help"],
+        env=programs(tmp_path / "bin", "sh", "dirname", "readlink", "cat"),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
     )
     assert done.stdout.startswith(f"Usage: ./{command}") and not done.stderr
-    assert time.monotonic() - started < 1
     assert sorted(p.name for p in clone.iterdir()) == sorted(["deploy", *COMMANDS])
 
 
@@ -169,21 +174,24 @@ def test_failed_step_shows_errors_and_the_name_of_its_log(clone: Path) -> None:
 
 def test_second_set_up_waits_for_the_first(clone: Path) -> None:
     steps = (
-        "install_packages() { :; }; make_venv() { sleep 1; }; build_console() { :; };"
+        "make_venv() { touch $ROOT/begun; while [ ! -e $ROOT/go ]; do sleep 0.1; done; };"
+        "install_packages() { :; }; build_console() { :; };"
         "build_remoting() { echo build >>$ROOT/order; sleep 0.2; echo built >>$ROOT/order; };"
         "build_bundle() { :; }; build_site() { :; }; build_client() { :; }; write_command() { :; };"
     )
     script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup'
-    commands = [
-        subprocess.Popen(["/bin/sh", "-eu", "-c", script], stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    errors = [command.communicate(timeout=60)[1] for command in commands]
-    assert [command.returncode for command in commands] == [0, 0]
-    assert sum("another command is setting up this checkout" in e for e in errors) == 1
+    command = ["/bin/sh", "-eu", "-c", script]
+    with subprocess.Popen(command) as first:
+        wait_for("the first", (clone / "begun").exists, clone)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
+            assert second.stderr is not None
+            assert "another command is setting up this checkout" in second.stderr.readline()
+            (clone / "go").touch()
+    assert (first.returncode, second.returncode) == (0, 0)
     assert (clone / "order").read_text().split() == ["build", "built"] * 2
 
 
+@pytest.mark.long
 def test_commands_started_at_once_leave_the_bundle_as_it_is() -> None:
     command = [str(ROOT / "test"), "--version"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
@@ -198,6 +206,7 @@ def test_commands_started_at_once_leave_the_bundle_as_it_is() -> None:
     assert not [p for p in PROGRAMS.parent.iterdir() if p.name not in ("programs", "wheels")]
 
 
+@pytest.mark.long
 def test_set_up_with_nothing_to_do_takes_less_than_a_second() -> None:
     command = [str(ROOT / "test"), "--version"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
