@@ -37,6 +37,9 @@ READY_SECONDS = 120.0
 SOFTWARE_GPUS = 2
 PORTS_TO_TRY = 200
 MAX_PORT = 65535
+MAX_RUNTIME_BYTES = 41
+"""The path of a socket has at most 107 bytes, unix(7). In the runtime folder, the longest one is
+sessions/ALLOCATION/SESSION.offers, with 32 and 16 digits."""
 DRIVER_PROBE = """
 import ctypes, sys
 driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
@@ -137,12 +140,15 @@ class MachineNode:
 
 
 def runtime_folder(data: Path) -> Path:
-    """Return a private folder for sockets; short, because socket paths have at most 107 bytes.
+    """Return a private folder for sockets.
 
-    Raises SystemExit if the folder is owned by, or open to, another user.
+    Raises SystemExit if the folder is owned by, or open to, another user, or if its path is too
+    long for sockets.
     """
     name = hashlib.sha256(str(data).encode()).hexdigest()[:8]
-    folder = Path(tempfile.gettempdir()) / f"busbar-{os.getuid()}-{name}"
+    folder = Path(tempfile.gettempdir()) / f"bb-{os.getuid()}-{name}"
+    if len(os.fsencode(folder)) > MAX_RUNTIME_BYTES:
+        raise SystemExit(f"The path {folder} is too long for sockets. Set TMPDIR to a shorter one.")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
         raise SystemExit(f"{folder} is not private to this user. Remove it and start again.")

@@ -20,10 +20,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 PID = os.getpid()
-CHECKOUT = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
-FOLDER = Path(tempfile.gettempdir()) / (WORKER or f"bbt-{CHECKOUT}-{PID}")
-"""The temporary folder; .ci/leftovers knows its name. The path is short, because those of sockets
-have at most 107 bytes."""
+CHECKOUT = hashlib.sha256(str(ROOT).encode()).hexdigest()[:4]
+FOLDER = Path(tempfile.gettempdir()) / (WORKER or f"bbt-{CHECKOUT}-{PID:x}")
+"""The temporary folder; .ci/leftovers knows its name. The path is short, because runtime folders in
+it have at most MAX_RUNTIME_BYTES of deploy/supervisor.py."""
 RUN = FOLDER.parent if WORKER else FOLDER
 """The temporary folder of all workers."""
 FAILED = ROOT / "build" / "log" / "failed-tests"

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,3 +141,11 @@ def test_lock_file_of_an_ended_run_is_no_obstacle(clone: Path) -> None:
     (clone / "var").mkdir()
     (clone / "var" / "run.lock").write_text("4711 https://127.0.0.1:8443\n")
     assert "already running" not in run(clone).stderr
+
+
+def test_runtime_folder_whose_path_is_too_long_for_sockets_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 20)))
+    with pytest.raises(SystemExit, match="Set TMPDIR to a shorter one"):
+        runtime_folder(tmp_path)
