@@ -97,6 +97,20 @@ def unit_privileges(user: int, capabilities: Sequence[str] = ()) -> list[str]:
     return [*umask, "setpriv", "--no-new-privs", *users, *sets]
 
 
+def public(path: Path) -> Path:
+    """Return a copy of a file of the build that every user can reach: the checkout may be private.
+
+    Files from elsewhere are returned as they are.
+    """
+    if not path.is_relative_to(BUILD):
+        return path
+    copy = Path(tempfile.gettempdir()) / "public" / path.relative_to(BUILD)
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    return copy
+
+
 def _ends(process: subprocess.Popen[bytes], number: int) -> bool:
     """Signal a process and return whether it ended; kill it if it did not."""
     process.send_signal(number)
@@ -113,9 +127,9 @@ class LocalNode:
     """A spawner and a launcher with one grant.
 
     Its sessions use `driver`: the software GPU or the null driver. `user` is the id of the user of
-    both, if it is not this one; the spawner of that user has some `capabilities`. The spawner gets
-    the `inherited` descriptors. `machine` is a command that starts the spawner on a machine with
-    other devices.
+    both, if it is not this one; their programs are then copies in the temporary folder. The spawner
+    of that user has some `capabilities`. The spawner gets the `inherited` descriptors. `machine` is
+    a command that starts the spawner on a machine with other devices.
     """
 
     def __init__(
@@ -142,6 +156,9 @@ class LocalNode:
             SigningKey(Ed25519PrivateKey.generate()),
             X25519PrivateKey.generate(),
         )
+        if user is not None:
+            self.driver, self.session_program = public(driver), public(session_program)
+            environment = {"BUSBAR_SOFTGPU_CACHE": str(self.folder / "kernels")} | environment
         self.env = softgpu_environment(self.folder / "gpu") | environment
         self.gpus = list(gpus) or (
             NULL_DRIVER_GPUS if driver in (NULL_DRIVER, NVIDIA_NULL_DRIVER) else gpu_uuids(self.env)
@@ -189,7 +206,9 @@ class LocalNode:
         machine: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         if self.user is not None:
-            command = [*unit_privileges(self.user, capabilities), *command]
+            program, *arguments = command
+            start = unit_privileges(self.user, capabilities)
+            command = [*start, str(public(Path(program))), *arguments]
         command = [*machine, *command]
         return subprocess.Popen(command, env=env, stdout=log, stderr=log, pass_fds=inherited)
 
