@@ -38,6 +38,7 @@ def list_inventory(
 
 
 @needs_root
+@pytest.mark.long
 def test_inventory_groups_nodes_by_pool_site_model_state_and_label(
     appliance: Appliance,
     machine: Target,

@@ -43,6 +43,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.long
 def test_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
     rows = {r["name"]: r for r in report["results"]}
     assert rows["output of streams.c"]["same"] and rows["output of streams.c"]["runs"] == 3
@@ -57,6 +58,7 @@ def test_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
     assert report["machine"]["gpu"] == "software GPU"
 
 
+@pytest.mark.long
 def test_page_shows_report_and_marks_missing_rows(report: dict[str, Any]) -> None:
     text = page.render([report])
     lines = {cells[1].strip(): row for row in text.splitlines() if len(cells := row.split("|")) > 2}

@@ -52,8 +52,12 @@ NEEDS_ARENAS = {"ipc"}
 """Memory that is allocated without arenas cannot be shared."""
 ONE_MODE = {"ipc_ends": "shared memory"}
 """It waits for seconds until sessions have ended; nothing of it depends on the transport."""
+MINUTES = {"causality"}
+"""Each of its thousands of rounds waits for the GPU."""
 RUNS = [
-    (name, mode)
+    pytest.param(
+        name, mode, marks=[pytest.mark.long] if name in MINUTES and mode != "shared memory" else []
+    )
     for name in PROGRAMS
     for mode in MODES
     if name not in NEEDS_ARENAS or "BUSBAR_ARENA" not in MODES[mode]

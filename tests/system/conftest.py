@@ -22,6 +22,13 @@ from tests.ports import port
 from tests.remoting.node import EVENT_SECONDS
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
+VICTIMS = [
+    ("agent",),
+    ("launcher",),
+    pytest.param(("appliance",), marks=pytest.mark.long),
+    pytest.param(("agent", "launcher", "appliance"), marks=pytest.mark.long),
+]
+"""Processes that a test kills at the same time. The appliance takes seconds to start again."""
 HOLD_SECONDS = "60"
 """Lease of an allocation: long enough for a client that a busy machine does not let run."""
 

@@ -2,7 +2,7 @@
 
 No response has a 5xx status, and each one conforms to the description (Schemathesis). The requests
 are the same in each run; `./test --long requests` sends more, also one for each boundary of each
-schema. Those take four fifths of the time, much of it while pytest collects the tests.
+schema.
 """
 
 from __future__ import annotations
@@ -201,6 +201,7 @@ def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | No
     return query
 
 
+@pytest.mark.long
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES,

@@ -77,6 +77,7 @@ def test_stop_ends_a_detached_program_and_its_allocation(busbar: Commands) -> No
     pool.wait("the release", lambda: state_of(pool, run_id) == "released")
 
 
+@pytest.mark.long
 def test_program_that_ignores_the_request_is_killed(busbar: Commands) -> None:
     ignores = "trap '' TERM; echo ready; while :; do sleep 1; done"
     run_id = busbar.printed("run", "-p", "5", "--detach", "--", "sh", "-c", ignores)

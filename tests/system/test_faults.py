@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import DEMO, Pool
+from tests.system.conftest import DEMO, VICTIMS, Pool
 
 pytestmark = pytest.mark.system
 
@@ -24,11 +24,7 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize(
-    "victims",
-    [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")],
-    ids="+".join,
-)
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
 def test_program_completes_correctly_after_process_is_killed(
     pool: Pool, victims: tuple[str, ...]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.supervisor import ROOT
 from tests.remoting.node import gpu_memory_bytes
-from tests.system.conftest import Pool
+from tests.system.conftest import VICTIMS, Pool
 from tests.system.test_command import busbar
 
 pytestmark = pytest.mark.system
@@ -137,11 +137,7 @@ def test_growth_that_waits_is_explained_and_granted_after_a_release(pool: Pool) 
         p.await_agreement(grown["memory_bytes"])
 
 
-@pytest.mark.parametrize(
-    "victims",
-    [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")],
-    ids="+".join,
-)
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
 def test_books_agree_after_a_kill_between_the_steps(pool: Pool, victims: tuple[str, ...]) -> None:
     with program(pool, "-m", "1GiB") as p:
         held = [p.allocate(128 * MIB).removeprefix("ok ") for _ in range(3)]

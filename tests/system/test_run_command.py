@@ -180,6 +180,7 @@ def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
     assert "busbar: " in errors
 
 
+@pytest.mark.long
 def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Pool) -> None:
     ignores = "trap '' TERM; echo started; while :; do sleep 1; done"
     program = settled.start(5, "sh", "-c", ignores)
@@ -189,6 +190,7 @@ def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Poo
     assert settled.finish(program)[0] == 128 + signal.SIGTERM
 
 
+@pytest.mark.long
 def test_the_lifetime_ends_the_program(settled: Pool) -> None:
     line = [BUSBAR, "run", "-p", "5", "--lifetime", "5s", "--", "sleep", "600"]
     env = os.environ | {"BUSBAR_CONTEXT": str(settled.context)}

@@ -14,14 +14,13 @@ import pytest
 from deploy.supervisor import ROOT
 from tests.remoting.node import EVENT_SECONDS, gpu_memory_bytes
 from tests.remoting.suspended_contents import contents, digest
-from tests.system.conftest import Pool
+from tests.system.conftest import VICTIMS, Pool
 from tests.system.test_command import busbar
 
 pytestmark = pytest.mark.system
 MIB = 1 << 20
 BLOCK = 64 * MIB
 SUSPENDING = (sys.executable, "-m", "tests.remoting.suspending_program")
-VICTIMS = [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")]
 
 
 class Program:
@@ -115,6 +114,7 @@ def test_command_resumes_before_a_call(pool: Pool) -> None:
         assert p.driver_bytes() == before and p.memory_is_equal()
 
 
+@pytest.mark.long
 def test_session_with_work_makes_it_fail_with_the_reason(pool: Pool) -> None:
     with program(pool) as p:
         assert p.tell("begin") == "ok"  # a capture
