@@ -30,17 +30,17 @@ bool take_pages(const uint8_t* from, uint64_t bytes, uint8_t* to) {
   return any;
 }
 
-struct Chunk {
+struct PageChunk {
   uint64_t at = 0, bytes = 0;
 };
 
 // The chunk `i` of so many bytes, which has a first byte.
-Chunk chunk_of(uint64_t i, uint64_t bytes) {
+PageChunk chunk_of(uint64_t i, uint64_t bytes) {
   uint64_t at = (CheckedSize(i) * PageCopies::kChunkBytes).value();
   return {at, std::min(PageCopies::kChunkBytes, bytes - at)};
 }
 
-CUdeviceptr address_in(CUdeviceptr memory, const Chunk& c) {
+CUdeviceptr address_in(CUdeviceptr memory, const PageChunk& c) {
   return (CheckedSize(memory) + c.at).value();
 }
 }  // namespace
@@ -79,12 +79,12 @@ CUresult PageCopies::save(CUdeviceptr from, uint64_t bytes, uint8_t* image,
   for (uint64_t i = 0; !r && i <= chunks; ++i) {
     auto& next = slots_[i % 2];
     if (i < chunks) {
-      Chunk c = chunk_of(i, bytes);
+      PageChunk c = chunk_of(i, bytes);
       r = cu_.cuMemcpyDtoHAsync(next.buffer, address_in(from, c), c.bytes, next.stream);
     }
     if (r || i == 0) continue;
     auto& done = slots_[(i - 1) % 2];
-    Chunk c = chunk_of(i - 1, bytes);
+    PageChunk c = chunk_of(i - 1, bytes);
     r = cu_.cuStreamSynchronize(done.stream);
     if (!r) filled[i - 1] = take_pages(done.buffer, c.bytes, image + c.at);
   }
@@ -100,7 +100,7 @@ CUresult PageCopies::restore(CUdeviceptr to, uint64_t bytes, const uint8_t* imag
     if (!filled[i]) continue;
     auto& slot = slots_[copied++ % 2];
     if ((r = cu_.cuStreamSynchronize(slot.stream))) break;
-    Chunk c = chunk_of(i, bytes);
+    PageChunk c = chunk_of(i, bytes);
     std::memcpy(slot.buffer, image + c.at, c.bytes);
     r = cu_.cuMemcpyHtoDAsync(address_in(to, c), slot.buffer, c.bytes, slot.stream);
   }
