@@ -92,12 +92,13 @@ make_venv() {
   "$python" -m venv "$ROOT/.venv" >"$LOGS/venv.log" 2>&1 || fail_with_log "The virtual environment could not be created." "$LOGS/venv.log"
 }
 
-# install_lock NAME: the packages of NAME.lock, if the file changed since its last installation
+# install_lock NAME: the packages of NAME.lock, if the file changed since its last installation. Python
+# compiles the modules that it imports; pip would compile all of them.
 install_lock() {
   installed="$ROOT/.venv/installed-$1"
   cmp -s "$ROOT/$1.lock" "$installed" && return 0
   say "set-up: installing Python packages of $1.lock"
-  "$PYTHON" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 \
+  "$PYTHON" -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 \
     || fail_with_log "pip could not install $1.lock." "$LOGS/pip-$1.log"
   cp "$ROOT/$1.lock" "$installed"
 }
@@ -258,33 +259,40 @@ install_test_provider() {
     || fail_with_log "npm ci of the identity provider failed." "$LOGS/npm-provider.log"
 }
 
-install_python_packages() {
+# prepare_python LOCK: system packages, virtual environment, and the packages of the lock
+prepare_python() {
   install_packages 9>&-  # services that a package starts must not inherit the lock
   make_venv
+  install_lock "$1"
+}
+
+install_locks() {
   for lock in "$@"; do install_lock "$lock"; done
 }
 
 # setup_python LOCK...: packages, virtual environment and npm packages, without building anything
 setup_python() {
   lock_checkout
-  install_python_packages "$@"
+  prepare_python "$1"
+  install_locks "$@"
   install_npm_packages
   unlock_checkout
 }
 
 # What needs nothing of the data plane.
 build_beside_the_data_plane() {
+  install_locks "$@"
   build_console
   build_site
   build_client
   [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
 }
 
-# setup LOCK...: everything
+# setup LOCK...: everything. The data plane needs packages of the first lock only.
 setup() {
   lock_checkout
-  install_python_packages "$@"
-  build_beside_the_data_plane &
+  prepare_python "$1"
+  build_beside_the_data_plane "$@" &
   beside=$!
   build_remoting "$ROOT/build/remoting"
   [ -z "${FOR_TESTS:-}" ] || build_test_programs
