@@ -13,7 +13,7 @@ dev:  ## appliance, console and a software node; reload on changes
 test:  ## quick tests, at most 5 minutes
 	@./test
 
-check:  ## the checks of CI: format, lint, clang-tidy, types, imports, ...
+check:  ## the checks of CI: format, lint, types, imports, ...
 	@.ci/check
 
 fmt:  ## format Python, C++ and TypeScript

@@ -2,8 +2,9 @@
 """Check C and C++ sources under remoting/ with clang-tidy, two at a time (.clang-tidy).
 
 Headers are checked with the sources that include them. Generated sources, fuzzers and the unit
-tests are not checked. The check configures the data plane and generates its sources, but builds
-nothing.
+tests are not checked. The check configures the data plane in a folder of its own, without
+precompiled headers, so that a source must include what it uses, and generates its sources, but
+builds nothing.
 
 A source is skipped if its last result was clean and nothing has changed since: the source, the
 headers that it includes, its compile command, the configuration and the version of clang-tidy.
@@ -29,7 +30,7 @@ from typing import TypedDict
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "remoting"
-BUILD = ROOT / "build" / "remoting"
+BUILD = ROOT / "build" / "tidy"
 STAMPS = ROOT / "build" / "stamps" / "clang-tidy.json"
 EXCLUDED = ("unit_tests",)
 PROCESSES = 2
@@ -40,7 +41,7 @@ GENERATE = """
 lock_checkout
 log="$LOGS/clang-tidy.log"
 {
-  build_is_configured "$0" || configure_remoting "$0"
+  build_is_configured "$0" || configure_remoting "$0" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
   "$ROOT/.venv/bin/ninja" -C "$0" generated generated_calls
 } >"$log" 2>&1 || fail_with_log "The sources could not be generated." "$log"
 """

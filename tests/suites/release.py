@@ -36,6 +36,7 @@ def commands() -> dict[str, list[str]]:
     """Return the command of each part."""
     found = {name: ["./test", "--long", name] for name in LONG}
     found["audit"] = [".ci/audit"]
+    found["clang-tidy"] = [".ci/check", "clang-tidy"]
     if lines := quarantined():
         found["quarantine"] = ["./test", "-n", "0", *(line.test for line in lines)]
     return found
