@@ -175,11 +175,11 @@ def test_failed_step_shows_errors_and_the_name_of_its_log(clone: Path) -> None:
 def test_second_set_up_waits_for_the_first(clone: Path) -> None:
     steps = (
         "make_venv() { touch $ROOT/begun; while [ ! -e $ROOT/go ]; do sleep 0.1; done; };"
-        "install_packages() { :; }; build_console() { :; };"
+        "install_packages() { :; }; install_lock() { :; }; build_console() { :; };"
         "build_remoting() { echo build >>$ROOT/order; sleep 0.2; echo built >>$ROOT/order; };"
         "build_bundle() { :; }; build_site() { :; }; build_client() { :; }; write_command() { :; };"
     )
-    script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup'
+    script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup requirements'
     command = ["/bin/sh", "-eu", "-c", script]
     with subprocess.Popen(command) as first:
         wait_for("the first", (clone / "begun").exists, clone)
