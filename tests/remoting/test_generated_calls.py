@@ -48,6 +48,7 @@ def remoted(
     return run(calls, env, "check"), record
 
 
+@pytest.mark.long
 def test_bad_arguments_directly_neither_crash_nor_hang(direct: str) -> None:
     assert results.trouble(direct) == []
 

@@ -14,6 +14,9 @@ from remoting.cli.run_command import software_gpu_variables
 from tests.remoting.node import LocalNode
 from tests.softgpu.test_programs import front_end_programs, programs
 
+GATE = {"vector_add", "softmax"}
+"""Programs of Triton that are not `long`."""
+
 
 def run(
     node: LocalNode, module: str, name: str, folder: Path, **more: str
@@ -40,7 +43,13 @@ def run(
     )
 
 
-@pytest.mark.parametrize("transport", ["", "tls"], ids=["shared memory", "TLS"])
+@pytest.mark.parametrize(
+    "transport",
+    [
+        pytest.param("", id="shared memory"),
+        pytest.param("tls", id="TLS", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("name", programs("cuda_programs"))
 def test_cuda_python_program_passes_remoted(
     node: LocalNode, name: str, tmp_path: Path, transport: str
@@ -49,12 +58,19 @@ def test_cuda_python_program_passes_remoted(
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", programs("triton_programs"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in GATE else [pytest.mark.long])
+        for name in programs("triton_programs")
+    ],
+)
 def test_triton_program_passes_remoted(node: LocalNode, name: str, tmp_path: Path) -> None:
     done = run(node, "triton_programs", name, tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", front_end_programs())
 def test_front_end_program_passes_remoted(node: LocalNode, name: str, tmp_path: Path) -> None:
     done = run(node, "front_end_programs", name, tmp_path)

@@ -58,7 +58,10 @@ def problem(case: Case, answer: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(mode, marks=[] if mode == "lockstep" else [pytest.mark.long]) for mode in MODES],
+)
 def test_access_returns_its_bytes_or_faults(mode: str, tmp_path: Path) -> None:
     wanted = cases(mode == "lockstep")
     texts = sorted({c.text for c in wanted})

@@ -17,7 +17,11 @@ EXAMPLES = 50
 
 def main() -> None:
     command = [sys.executable, "-m", "pytest", "-n", "0", "tests/system/test_any_request.py"]
-    env = os.environ | {"BUSBAR_TEST_EXAMPLES": str(EXAMPLES), "BUSBAR_TEST_BOUNDARIES": "1", "BUSBAR_TEST_LONG": "1"}
+    env = os.environ | {
+        "BUSBAR_TEST_EXAMPLES": str(EXAMPLES),
+        "BUSBAR_TEST_BOUNDARIES": "1",
+        "BUSBAR_TEST_LONG": "1",
+    }
     done = subprocess.run([*command, *sys.argv[1:]], cwd=ROOT, env=env, check=False)
     sys.exit(done.returncode)
 
