@@ -174,10 +174,11 @@ class Target:
         return Path(f"/proc/{self.sshd_pid()}/root{name}")
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as root on the machine."""
+        """Run a command as root on the machine, which has no folders of the test's environment."""
         pid = str(self.sshd_pid())
         return subprocess.run(
             ["nsenter", "-t", pid, "-m", "-p", f"--root=/proc/{pid}/root", *command],
+            env={"PATH": os.environ["PATH"], "HOME": "/root"},
             capture_output=True,
             text=True,
             check=False,
