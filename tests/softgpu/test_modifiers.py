@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from deploy.supervisor import ROOT
 from tests.softgpu.modifier_forms import Form, digests, forms, is_refusal, opcode, rejected_by_ptxas
 from tests.softgpu.ptx_instructions import SUPPORTED
@@ -77,6 +79,7 @@ def test_accepted_arithmetic_is_valid_ptx(tmp_path: Path) -> None:
     assert not rejected_by_ptxas(accepted, tmp_path)
 
 
+@pytest.mark.long
 def test_translator_without_the_check_is_noticed(tmp_path: Path) -> None:
     translator = tmp_path / "softgpu-translate"
     sources = [ROOT / "remoting" / "softgpu" / s for s in ("jit/translate.cc", "emit/modifiers.cc")]

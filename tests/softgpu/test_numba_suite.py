@@ -18,6 +18,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", MODULES)
 def test_module_of_numba_suite_passes(module: str) -> None:
     numba = SUITES["numba-cuda"]
