@@ -16,6 +16,8 @@ from tests.appliance.appliance_process import started
 from tests.fleet.target import Target, target
 from tests.system.conftest import DEMO, Pool
 
+pytestmark = pytest.mark.long
+
 if os.geteuid() != 0:
     pytest.skip("needs root", allow_module_level=True)
 

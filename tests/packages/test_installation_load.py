@@ -19,6 +19,8 @@ from remoting.cli.api import Api, Context
 from tests.appliance.appliance_process import ApplianceProcess, started
 from tests.appliance.https_port_in_process import Port, https_port
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 200
 FILES = ("ca.der", "client.sh", "busbar-client.tar.gz")
 MOST_MEMORY_BYTES = 192 << 20

@@ -15,6 +15,8 @@ from deploy.supervisor import ROOT
 from tests.fleet.target import NOISY_USER, Target, target
 from tests.system.conftest import DEMO, Pool
 
+pytestmark = pytest.mark.long
+
 if os.geteuid() != 0:
     pytest.skip("needs root", allow_module_level=True)
 
