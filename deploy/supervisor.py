@@ -179,6 +179,7 @@ class Stack:
     ) -> None:
         self.data = data.resolve()
         self._lock = RunLock(self.data)
+        self._pids = threading.Lock()
         self.listen, self.advertise = listen, advertise
         self._environment = environment
         self.https_port = free_port(base_port, listen)
@@ -295,10 +296,11 @@ class Stack:
         return ":".join(digest[i : i + 2] for i in range(0, 64, 2))
 
     def _write_pids(self) -> None:
-        pids = {p.name: p.process.pid for p in self.parts if p.process is not None}
-        temporary = self.data / f"pids.{threading.get_ident()}"
-        temporary.write_text(json.dumps(pids))
-        temporary.replace(self.data / "pids.json")
+        with self._pids:  # the last one to write has seen all processes
+            pids = {p.name: p.process.pid for p in self.parts if p.process is not None}
+            temporary = self.data / "pids.new"
+            temporary.write_text(json.dumps(pids))
+            temporary.replace(self.data / "pids.json")
 
     def stop(self) -> None:
         if self.demo_fleet is not None:
