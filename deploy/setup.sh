@@ -7,6 +7,7 @@
 
 LOGS="$ROOT/build/log"
 PYTHON="$ROOT/.venv/bin/python"
+unset PYTHONDONTWRITEBYTECODE  # each process would compile all modules: seconds instead of tenths
 PYTHON_VERSIONS="python3 python3.14 python3.13 python3.12 python3.11"
 
 say() { printf '%s\n' "$*" >&2; }
