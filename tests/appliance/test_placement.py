@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from appliance.allocations import defragment
@@ -148,6 +148,9 @@ def test_placement_is_independent_of_row_order(
 
 
 @given(pools(), requests)
+@example(
+    [replace(gpu(1, free=20), free_memory_bytes=80 * GIB)], Request(1, memory_bytes=16 * GIB + 1)
+)  # its share of compute is 21 %
 def test_packed_gpus_give_the_same_placement(gpus: list[GpuCapacity], request: Request) -> None:
     packed = PackedGpus()
     for g in gpus:
