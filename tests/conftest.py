@@ -23,8 +23,8 @@ to work inside one.
 """
 
 
-SHARED_SETUPS = ("tests/system/department/",)
-"""Folders whose files share a fixture that takes a minute: one worker runs them."""
+SHARED_SETUPS = ("tests/system/department/", "tests/packages/")
+"""Folders whose files share a fixture that takes tens of seconds: one worker runs them."""
 
 
 class FileScheduling(LoadFileScheduling):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from uuid import UUID
 
@@ -22,9 +23,6 @@ from appliance.db.writer import write_transaction
 
 ONE_TIME_PASSWORD_LIFETIME = timedelta(hours=24)
 FIRST_ADMINISTRATOR = "admin"
-
-# Compared when the username is unknown, so that both cases take equally long.
-_UNKNOWN_USER_PASSWORD = make_password("unknown")
 
 PasswordObserver = Callable[[User], None]
 _password_observers: list[PasswordObserver] = []
@@ -115,6 +113,12 @@ def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> 
     ApiToken.objects.filter(user=user).delete()
 
 
+@cache
+def unknown_user_password() -> str:
+    """Return the hash that is compared if the user is unknown: both cases take equally long."""
+    return make_password("unknown")
+
+
 def login(*, username: str, password: str) -> User:
     """Return the user with this password. Blocks while the password is hashed.
 
@@ -124,8 +128,8 @@ def login(*, username: str, password: str) -> User:
         ApplianceError: UNAUTHENTICATED without revealing whether the username exists.
     """
     user = User.objects.filter(username=username, is_active=True).first()
-    encoded = user.password if user else _UNKNOWN_USER_PASSWORD
-    correct = check_password(password, encoded) and user is not None
+    unknown = unknown_user_password()  # for known users, too: the first call takes longer
+    correct = check_password(password, user.password if user else unknown) and user is not None
     expired = (
         user is not None
         and user.password_expires_at is not None

@@ -28,6 +28,7 @@ from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, 
 from appliance.pools.services import ensure_default_pool
 from appliance.runtime import live_settings
 from appliance.telemetry import reachability
+from tests.migrated import DATABASES, fill_memory_database
 
 GIB = 1 << 30
 UNIVERSAL_STATUSES = (405, 406, 413, 415, 500)
@@ -48,6 +49,19 @@ class Cast:
     admin: User
     nina: User
     mara: User
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
+    """Let Django find migrated tables in the databases that it makes."""
+    if settings.ENVIRONMENT.database:
+        yield
+        return
+    files = zip(settings.DATABASES, DATABASES, strict=True)
+    kept = [fill_memory_database(alias, file) for alias, file in files]
+    yield
+    for connection in kept:
+        connection.close()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -334,16 +334,11 @@ def test_status_for_every_role(
     node = add_node()
     people = bind_at_places(cast, node)
     names = re.findall(r"\{(\w+)\}", row.path)
+    objects = {name: create_object(name, cast, client_of, node) for name in names}
     for user, expected in zip(USERS, row.statuses, strict=True):
         with transaction.atomic():
             client = client_of(people[user] if user else None)
-            check(
-                row,
-                client,
-                {name: create_object(name, cast, client_of, node) for name in names},
-                expected,
-                user,
-            )
+            check(row, client, objects, expected, user)
             if row.tests_absent and "python" not in names:
                 check(
                     row,

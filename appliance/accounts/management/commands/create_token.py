@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = (
         "Create an API token for a service user and print it. Creates the user if it is missing."
         " For automation on the appliance itself."

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Set a new one-time password for a user and print it. The tokens of the user end."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -8,6 +8,7 @@ ACTOR = "busbar-admin"
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Make a backup of the appliance, running or not, and check it by restoring it."
 
     def add_arguments(self, parser: CommandParser) -> None:

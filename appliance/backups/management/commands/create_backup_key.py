@@ -13,6 +13,7 @@ own backups. Move the file to another safe place now: without it no backup can b
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Create a key for backups. Backups can be opened with each key that was created."
 
     def add_arguments(self, parser: CommandParser) -> None:

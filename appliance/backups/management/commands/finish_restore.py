@@ -10,6 +10,7 @@ from appliance.backups.manifest import Manifest
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Second part of `busbar-admin restore`. Reads the manifest from standard input."
 
     def handle(self, *args: Any, **options: Any) -> None:

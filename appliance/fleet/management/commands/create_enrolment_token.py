@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Create enrolment tokens for one use each within 15 minutes and print them, one a line."
 
     def add_arguments(self, parser: CommandParser) -> None:

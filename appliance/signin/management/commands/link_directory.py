@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Let a person of the directory sign in to an account, in place of its password."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = "Remove the second factor of a user who has lost it. The sign-ins of the user end."
 
     def add_arguments(self, parser: CommandParser) -> None:
