@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin
 
 from tests.console.conftest import COOKIE
 from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool
+from tests.websocket import WebSocket
 
 pytestmark = pytest.mark.system
 
 
-Opener = Callable[..., ClientConnection]
+Opener = Callable[..., WebSocket]
 
 
 @pytest.fixture
@@ -31,19 +30,10 @@ def open_socket(pool: Pool) -> Iterator[Opener]:
 
         def open_one(
             *, cookie: str = "", origin: str | None = None, path: str = "feed"
-        ) -> ClientConnection:
+        ) -> WebSocket:
             headers = {"Cookie": f"{COOKIE}={cookie}"} if cookie else {}
             url = pool.stack.url.replace("https", "wss") + f"/api/v1/{path}"
-            return opened.enter_context(
-                connect(
-                    url,
-                    ssl=context,
-                    additional_headers=headers,
-                    origin=Origin(origin) if origin else None,
-                    max_size=16 << 20,
-                    open_timeout=EVENT_SECONDS,
-                )
-            )
+            return opened.enter_context(WebSocket(url, context, headers=headers, origin=origin))
 
         yield open_one
 
@@ -52,11 +42,11 @@ def token(pool: Pool) -> str:
     return pool.token("feed-operator", "operator")
 
 
-def send(socket: ClientConnection, **message: Any) -> None:
+def send(socket: WebSocket, **message: Any) -> None:
     socket.send(json.dumps(message))
 
 
-def receive(socket: ClientConnection, **expected: Any) -> dict[str, Any]:
+def receive(socket: WebSocket, **expected: Any) -> dict[str, Any]:
     """Return the next message with these fields. Raises TimeoutError after EVENT_SECONDS."""
     end = time.monotonic() + EVENT_SECONDS
     while True:
@@ -65,7 +55,7 @@ def receive(socket: ClientConnection, **expected: Any) -> dict[str, Any]:
             return message
 
 
-def receive_change(socket: ClientConnection, kind: str) -> dict[str, Any]:
+def receive_change(socket: WebSocket, kind: str) -> dict[str, Any]:
     """Return the next change of an object of this kind."""
     while True:
         for change in receive(socket, type="changes")["items"]:
@@ -74,7 +64,7 @@ def receive_change(socket: ClientConnection, kind: str) -> dict[str, Any]:
                 return found
 
 
-def close_code(socket: ClientConnection) -> int | None:
+def close_code(socket: WebSocket) -> int | None:
     """Block until the server closes the socket and return its close code."""
     end = time.monotonic() + EVENT_SECONDS
     with pytest.raises(ConnectionClosed) as closed:

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import websockets.sync.client
 from websockets.exceptions import ConnectionClosed
 
 from remoting.cli.api import Api, ApiError, Context
 from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool
+from tests.websocket import WebSocket
 
 pytestmark = pytest.mark.system
 PASSWORD, NEW_PASSWORD = "correct horse battery", "another horse battery"
@@ -94,9 +94,7 @@ def account(pool: Pool) -> Account:
 def feed_close_code(account: Account, opened: threading.Event) -> int:
     """Open the feed and return the code with which the appliance closes it."""
     url = account.pool.stack.url.replace("https", "wss") + "/api/v1/feed"
-    with websockets.sync.client.connect(
-        url, ssl=account.tls, compression=None, open_timeout=EVENT_SECONDS
-    ) as socket:
+    with WebSocket(url, account.tls) as socket:
         socket.send(json.dumps({"type": "hello", "token": account.token}))
         assert json.loads(socket.recv(EVENT_SECONDS))["type"] == "hello"
         opened.set()
@@ -223,12 +221,10 @@ def test_password_change_keeps_the_allocation(account: Account) -> None:
     assert account.pool.api.request("GET", f"allocations/{held['id']}")["state"] == "active"
 
 
-def watch_gpu(account: Account, gpu_id: str) -> websockets.sync.client.ClientConnection:
+def watch_gpu(account: Account, gpu_id: str) -> WebSocket:
     """Open the feed, watch a GPU and return the socket after the first samples."""
     url = account.pool.stack.url.replace("https", "wss") + "/api/v1/feed"
-    socket = websockets.sync.client.connect(
-        url, ssl=account.tls, compression=None, open_timeout=EVENT_SECONDS
-    )
+    socket = WebSocket(url, account.tls)
     socket.send(json.dumps({"type": "hello", "token": account.token}))
     socket.send(json.dumps({"type": "watch", "gpus": [gpu_id]}))
     while json.loads(socket.recv(EVENT_SECONDS))["type"] != "samples":
@@ -251,7 +247,7 @@ def test_samples_end_with_the_role_at_a_node(account: Account) -> None:
     assert closed.value.rcvd is not None and closed.value.rcvd.code == ROLES_CHANGED
 
 
-def await_end_of_samples(socket: websockets.sync.client.ClientConnection) -> None:
+def await_end_of_samples(socket: WebSocket) -> None:
     """Read until no samples have arrived for QUIET_SECONDS."""
     last = begun = time.monotonic()
     while (left := last + QUIET_SECONDS - time.monotonic()) > 0:

@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx
 import pytest
-import websockets.sync.client
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from remoting.cli.run_command import environment
@@ -37,6 +36,7 @@ from tests.system.department.operations import (
     changes_of,
     operations,
 )
+from tests.websocket import WebSocket
 
 pytestmark = pytest.mark.system
 INTRUDERS = ("ada", "ben", "ci", "guest")
@@ -208,7 +208,7 @@ def test_actions_and_access_tell_nothing(
         assert asked.status_code == 403, asked.text
 
 
-def check_until(socket: Any, text: str, chemistry: Chemistry) -> None:
+def check_until(socket: WebSocket, text: str, chemistry: Chemistry) -> None:
     """Check all messages up to the one with this text."""
     found, end = "", time.monotonic() + FEED_SECONDS
     while text not in found:
@@ -238,15 +238,14 @@ def test_feed_shows_nothing_now_or_later(department: Department, chemistry: Chem
     url = department.stack.url.replace("https", "wss") + "/api/v1/feed"
     gpus = [g["id"] for g in department.api("ben").items("gpus")]
     hello = {"type": "hello", "token": department.token("ben")}
-    connect = websockets.sync.client.connect
-    with connect(url, ssl=department.tls, compression=None) as socket:
+    with WebSocket(url, department.tls) as socket:
         socket.send(json.dumps(hello))
         greeting = json.loads(socket.recv(30))
         socket.send(json.dumps({"type": "watch", "gpus": [*gpus, chemistry.ids["session_id"]]}))
         last = make_changes(department, chemistry)
         check_until(socket, last, chemistry)
     position = {name: greeting[name] for name in ("epoch", "sequence")}
-    with connect(url, ssl=department.tls, compression=None) as socket:
+    with WebSocket(url, department.tls) as socket:
         socket.send(json.dumps(hello | position))
         assert json.loads(socket.recv(30))["resumed"]
         check_until(socket, last, chemistry)
