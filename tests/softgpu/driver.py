@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +108,34 @@ class Device:
         return out
 
 
+Execute = Callable[[Device, dict[str, Any]], Any]
+CHILD_SECONDS = 300
+PID = os.getpid()
+SERVERS: dict[str, subprocess.Popen[bytes]] = {}
+"""The processes that fork the children of run_in_child(), by module."""
+
+
+def server(module: str) -> subprocess.Popen[bytes]:
+    """Return the process of a module that calls serve(), and start it for the first request."""
+    if module not in SERVERS:
+        SERVERS[module] = subprocess.Popen(
+            [sys.executable, "-m", module],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+    return SERVERS[module]
+
+
+@atexit.register
+def stop_servers() -> None:
+    """End the servers and their children. run_in_child() starts new ones."""
+    while SERVERS and os.getpid() == PID:  # not in a process that a test forked
+        with suppress(ProcessLookupError, BrokenPipeError), SERVERS.popitem()[1] as process:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def run_in_child(
     jobs: list[dict[str, Any]], folder: Path, module: str = "tests.softgpu.driver"
 ) -> list[Any]:
@@ -112,26 +144,57 @@ def run_in_child(
     Another module calls serve() with a function of its own. Return the results in order; a
     CudaError is the tuple ("error", code, log).
     """
-    env = softgpu_environment(folder, 1) | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", module],
-        input=pickle.dumps(jobs),
-        env=env,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    sys.stderr.write(done.stderr.decode(errors="replace"))
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    results: list[Any] = pickle.loads(done.stdout)
+    process = server(module)
+    assert process.stdin
+    assert process.stdout
+    try:
+        pickle.dump((softgpu_environment(folder, 1), jobs), process.stdin)
+        process.stdin.flush()
+        code, output, errors = pickle.load(process.stdout)
+    except BaseException:  # the answer of this request must not be read as that of the next one
+        stop_servers()
+        raise
+    sys.stderr.write(errors.decode(errors="replace"))
+    assert code == 0, f"exit status {code}: {errors.decode(errors='replace')[-2000:]}"
+    results: list[Any] = pickle.loads(output)
     return results
 
 
-def serve(execute: Callable[[Device, dict[str, Any]], Any]) -> None:
-    """Execute the jobs of run_in_child()."""
-    jobs = pickle.load(sys.stdin.buffer)
-    stdout = os.dup(1)
-    os.dup2(2, 1)  # output of kernels goes to stderr
+def serve(execute: Execute) -> None:
+    """Execute the jobs of each run_in_child() in a new process.
+
+    The process is forked from this one, which has the modules but does not load the libcuda.
+    """
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with suppress(EOFError):
+        while True:
+            environment, jobs = pickle.load(sys.stdin.buffer)
+            with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+                if (child := os.fork()) == 0:
+                    prepare_child(environment, errors.fileno())
+                    pickle.dump(results_of(jobs, execute), output)
+                    output.flush()
+                    ctypes.CDLL(None).exit(0)  # with the exit handlers of the libcuda, not Python's
+                code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                output.seek(0)
+                errors.seek(0)
+                pickle.dump((code, output.read(), errors.read()), answers)
+                answers.flush()
+
+
+def prepare_child(environment: dict[str, str], errors: int) -> None:
+    """Set environment, standard streams and the time after which the process is killed."""
+    signal.alarm(CHILD_SECONDS)
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(errors, 1)  # output of kernels goes to stderr
+    os.dup2(errors, 2)
+
+
+def results_of(jobs: list[dict[str, Any]], execute: Execute) -> list[Any]:
     device = Device()
     results: list[Any] = []
     for job in jobs:
@@ -139,8 +202,7 @@ def serve(execute: Callable[[Device, dict[str, Any]], Any]) -> None:
             results.append(execute(device, job))
         except CudaError as error:
             results.append(("error", error.code, error.log))
-    with os.fdopen(stdout, "wb") as out:
-        pickle.dump(results, out)
+    return results
 
 
 def status(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The kernels make their tensor maps by tensormap.replace.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "u8": 4, "i8": 5, "f2": 6, "f4": 7,
 """Numbers of tensormap.replace.tile.elemtype."""
 FLUSHED = 8
 TILE = 8192
+DIMENSIONS = range(5)
 BEHIND = np.full(4096, 0xBB, np.uint8)
 """What lies behind a tensor in memory."""
 FAULT, TRAP = 700, 719
@@ -136,15 +138,21 @@ class Tensor:
 
 
 def program(tensor: Tensor, body: str) -> str:
-    """Return a kernel of one warp: makes the map at [%map], then the body, then tile to out."""
+    """Return a kernel of one warp: makes the map at [%map], then the body, then tile to out.
+
+    The body may use %choice and %at0 to %at4, which are parameters.
+    """
     return f""".version 9.0
 .target sm_120a
 .address_size 64
-.visible .entry k(.param .u64 tensor, .param .u64 in, .param .u64 out, .param .u64 map_at) {{
-.reg .b32 %r<12>, %thread; .reg .b64 %l<12>, %tensor, %map, %in, %out; .reg .pred %p<4>;
+.visible .entry k(.param .u64 tensor, .param .u64 in, .param .u64 out, .param .u64 map_at,
+  .param .u32 choice{"".join(f", .param .u32 at{i}" for i in DIMENSIONS)}) {{
+.reg .b32 %r<12>, %thread, %choice, %at<5>; .reg .pred %p<4>;
+.reg .b64 %l<12>, %tensor, %map, %in, %out;
 .shared .align 1024 .b8 tile[{TILE}]; .shared .align 128 .b8 map[128]; .shared .b64 bar;
 ld.param.u64 %tensor, [tensor]; ld.param.u64 %map, [map_at];
-ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; ld.param.u32 %choice, [choice];
+{" ".join(f"ld.param.u32 %at{i}, [at{i}];" for i in DIMENSIONS)}
 mov.u32 %thread, %tid.x; setp.ne.u32 %p1, %thread, 0;
 shl.b32 %r1, %thread, 2; mov.u32 %r2, map; add.u32 %r2, %r2, %r1; st.shared.b32 [%r2], 0;
 cvt.u64.u32 %l1, %r1; add.u64 %in, %in, %l1; add.u64 %out, %out, %l1;
@@ -178,23 +186,42 @@ def vector(where: tuple[int, ...]) -> str:
     return "{" + ", ".join(map(str, where)) + "}"
 
 
-def load(tensor: Tensor, where: tuple[int, ...]) -> str:
-    return (
-        f"{expect(tensor.byte_count)} cp.async.bulk.tensor.{tensor.rank}d.shared::cluster.global"
-        f".tile.mbarrier::complete_tx::bytes [tile], [%map, {vector(where)}], [bar];"
+def place(tensor: Tensor, where: tuple[int, ...]) -> str:
+    """Return the coordinates. Without `where` they are parameters of the kernel."""
+    return vector(where) if where else "{" + ", ".join(f"%at{i}" for i in range(tensor.rank)) + "}"
+
+
+def choice(bodies: Iterable[str]) -> str:
+    """Return a body that executes the one with the number %choice."""
+    return "\n".join(
+        f"setp.ne.u32 %p2, %choice, {i}; @%p2 bra AFTER{i};\n{body}\nAFTER{i}:"
+        for i, body in enumerate(bodies)
     )
 
 
-def store(tensor: Tensor, where: tuple[int, ...], operation: str = "") -> str:
+def load(tensor: Tensor, where: tuple[int, ...] = ()) -> str:
+    return (
+        f"{expect(tensor.byte_count)} cp.async.bulk.tensor.{tensor.rank}d.shared::cluster.global"
+        f".tile.mbarrier::complete_tx::bytes [tile], [%map, {place(tensor, where)}], [bar];"
+    )
+
+
+def store(tensor: Tensor, where: tuple[int, ...] = (), operation: str = "") -> str:
     head = f"cp.reduce.async.bulk.tensor.{tensor.rank}d.global.shared::cta.{operation}.tile"
     plain = f"cp.async.bulk.tensor.{tensor.rank}d.global.shared::cta.tile"
     return (
-        f"{head if operation else plain}.bulk_group [%map, {vector(where)}], [tile];"
+        f"{head if operation else plain}.bulk_group [%map, {place(tensor, where)}], [tile];"
         f"cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; {expect(0)}"
     )
 
 
-def job(tensor: Tensor, body: str, tile: Array | None = None) -> dict[str, Any]:
+def job(
+    tensor: Tensor,
+    body: str,
+    tile: Array | None = None,
+    where: tuple[int, ...] = (),
+    chosen: int = 0,
+) -> dict[str, Any]:
     """Return a job with the arrays tensor, tile before, tile after, map."""
     before = np.full(TILE, 0xEE, np.uint8)
     if tile is not None:
@@ -202,7 +229,9 @@ def job(tensor: Tensor, body: str, tile: Array | None = None) -> dict[str, Any]:
     base = tensor.data if tensor.data.base is None else tensor.data.base
     memory = np.concatenate([np.frombuffer(base.tobytes(), np.uint8), BEHIND])
     arrays = [memory, before, np.zeros(TILE, np.uint8), np.zeros(128, np.uint8)]
-    return {"ptx": program(tensor, body), "kernel": "k", "grid": 1, "block": 32, "arrays": arrays}
+    work = {"ptx": program(tensor, body), "kernel": "k", "grid": 1, "block": 32, "arrays": arrays}
+    at = [n & 0xFFFFFFFF for n in where]
+    return work | {"scalars": (chosen, *at, *[0] * (len(DIMENSIONS) - len(at)))}
 
 
 def stored(result: Any, tensor: Tensor) -> Array:
@@ -239,7 +268,7 @@ def test_load_of_a_box_fills_what_lies_outside(
     shape: tuple[int, ...], box: tuple[int, ...], places: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
     tensor = Tensor(numbers(shape, "u4"), box)
-    found = tiles([job(tensor, load(tensor, at)) for at in places], tmp_path)
+    found = tiles([job(tensor, load(tensor), where=at) for at in places], tmp_path)
     for at, tile in zip(places, found, strict=True):
         np.testing.assert_array_equal(tile[: tensor.byte_count], tensor.tile(at), str(at))
         assert (tile[tensor.byte_count :] == 0xEE).all(), at
@@ -269,17 +298,17 @@ def test_load_flushes_subnormals(tmp_path: Path) -> None:
 def test_swizzling_follows_the_tables(swizzle: tuple[int, int], tmp_path: Path) -> None:
     width = 16 << swizzle[0] if swizzle[0] else 128
     tensor = Tensor(numbers((20, width // 2), "u2"), (width // 2, 16), swizzle=swizzle)
-    store_place = (0, 2)
-    content = tensor.tile(store_place)
-    jobs = [job(tensor, load(tensor, (0, 2))), job(tensor, load(tensor, (4, 8)))]
-    found = tiles(jobs, tmp_path)
-    np.testing.assert_array_equal(found[0][: tensor.byte_count], content)
-    np.testing.assert_array_equal(found[1][: tensor.byte_count], tensor.tile((4, 8)))
     empty = Tensor(np.zeros_like(tensor.data), tensor.box, swizzle=swizzle)
-    [result] = run_in_child([job(empty, store(empty, store_place), content)], tmp_path)
+    body = choice([load(tensor), store(tensor)])
+    content = tensor.tile((0, 2))
+    loads = [job(tensor, body, where=at) for at in ((0, 2), (4, 8))]
+    results = run_in_child([*loads, job(empty, body, content, (0, 2), 1)], tmp_path)
+    assert all(isinstance(r, list) for r in results), results
+    np.testing.assert_array_equal(results[0][2][: tensor.byte_count], content)
+    np.testing.assert_array_equal(results[1][2][: tensor.byte_count], tensor.tile((4, 8)))
     expected = np.zeros_like(tensor.data)
     expected[2:18] = tensor.data[2:18]
-    np.testing.assert_array_equal(stored(result, empty), expected)
+    np.testing.assert_array_equal(stored(results[2], empty), expected)
 
 
 def test_flipped_halves(tmp_path: Path) -> None:
@@ -296,7 +325,7 @@ def test_steps_and_strides(tmp_path: Path) -> None:
     data = numbers((30, 48), "f4")[:, :40]
     tensor = Tensor(data, (8, 9), step=(1, 3))
     places = [(0, 0), (36, 20), (-2, -3)]
-    found = tiles([job(tensor, load(tensor, at)) for at in places], tmp_path)
+    found = tiles([job(tensor, load(tensor), where=at) for at in places], tmp_path)
     for at, tile in zip(places, found, strict=True):
         np.testing.assert_array_equal(tile[: tensor.byte_count], tensor.tile(at))
 
@@ -320,8 +349,8 @@ def test_store_of_a_box_leaves_what_lies_outside(
 ) -> None:
     tensor = Tensor(numbers(shape, "u4"), box)
     tile = numbers(tensor.counts, "u4", 2) + np.uint32(1000)
-    for at in places:
-        [result] = run_in_child([job(tensor, store(tensor, at), tile)], tmp_path)
+    jobs = [job(tensor, store(tensor), tile, at) for at in places]
+    for at, result in zip(places, run_in_child(jobs, tmp_path), strict=True):
         expected = tensor.data.copy()
         for there, index in tensor.inside(at):
             expected[index] = tile[there]
@@ -364,9 +393,13 @@ def signed_numbers(shape: tuple[int, ...], kind: str, seed: int) -> Array:
 
 @pytest.mark.parametrize(("kind", "operation"), REDUCTIONS)
 def test_reduction_of_a_box(kind: str, operation: str, tmp_path: Path) -> None:
+    """The kernel has all operations of the type."""
     tensor = Tensor(signed_numbers((6, 16), kind, 1), (8, 4))
     tile = signed_numbers((4, 8), kind, 2)
-    [result] = run_in_child([job(tensor, store(tensor, (12, 3), operation), tile)], tmp_path)
+    operations = [o for k, o in REDUCTIONS if k == kind]
+    body = choice(store(tensor, (12, 3), o) for o in operations)
+    work = job(tensor, body, tile, chosen=operations.index(operation))
+    [result] = run_in_child([work], tmp_path)
     expected = tensor.data.copy()
     expected[3:, 12:] = OPERATIONS[operation](expected[3:, 12:], tile[:3, :4])
     np.testing.assert_array_equal(stored(result, tensor), expected)
@@ -389,41 +422,49 @@ def test_copy_of_bytes_in_both_directions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(stored(results[1], tensor), changed)
 
 
-@pytest.mark.parametrize(
-    ("kind", "modifiers", "operation"),
-    [
-        ("u4", "add.u32", "add"),
-        ("i4", "min.s32", "min"),
-        ("u8", "add.u64", "add"),
-        ("i8", "max.s64", "max"),
-        ("u4", "xor.b32", "xor"),
-        ("u8", "or.b64", "or"),
-        ("u4", "inc.u32", "inc"),
-        ("u4", "dec.u32", "dec"),
-        ("f4", "add.f32", "add"),
-        ("f8", "add.f64", "add"),
-        ("f2", "add.noftz.f16", "add"),
-    ],
-)
+BYTE_REDUCTIONS = [
+    ("u4", "add.u32", "add"),
+    ("i4", "min.s32", "min"),
+    ("u8", "add.u64", "add"),
+    ("i8", "max.s64", "max"),
+    ("u4", "xor.b32", "xor"),
+    ("u8", "or.b64", "or"),
+    ("u4", "inc.u32", "inc"),
+    ("u4", "dec.u32", "dec"),
+    ("f4", "add.f32", "add"),
+    ("f8", "add.f64", "add"),
+    ("f2", "add.noftz.f16", "add"),
+]
+
+
+@pytest.mark.parametrize(("kind", "modifiers", "operation"), BYTE_REDUCTIONS)
 def test_reduction_of_bytes(kind: str, modifiers: str, operation: str, tmp_path: Path) -> None:
+    """The kernel has all reductions. The map is not used."""
     tensor, tile = Tensor(signed_numbers((64,), kind, 1), (16,)), signed_numbers((16,), kind, 2)
-    size = tile.nbytes
-    body = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{modifiers} [%tensor], [tile], "
-    [result] = run_in_child([job(tensor, f"{body}{size}; {expect(0)}", tile)], tmp_path)
+    body = choice(
+        f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{m} [%tensor], [tile], "
+        f"{16 * np.dtype(k).itemsize}; {expect(0)}"
+        for k, m, _ in BYTE_REDUCTIONS
+    )
+    work = job(tensor, body, tile, chosen=BYTE_REDUCTIONS.index((kind, modifiers, operation)))
+    [result] = run_in_child([work | {"ptx": program(BOX, body)}], tmp_path)
     expected = tensor.data.copy()
     expected[:16] = OPERATIONS[operation](expected[:16], tile)
     np.testing.assert_array_equal(stored(result, tensor), expected)
 
 
 BOX = Tensor(np.zeros((8, 32), np.uint32), (8, 4))
+BAD_BODIES = [
+    (load(BOX, (0, 0)).replace("[tile]", "[tile+64]"), 716),
+    (load(BOX, (0, 0)).replace("2d", "1d").replace("{0, 0}", "{0}"), TRAP),
+    (load(BOX, (0, 0)).replace("[tile]", "[tile+1048576]"), FAULT),
+    (load(BOX, (0, 0)).replace("%map,", "%tensor,"), TRAP),
+    (f"mov.u64 %map, 4096; {load(BOX, (0, 0))}", FAULT),
+    (f"add.u64 %map, %map, 8; {load(BOX, (0, 0))}", 716),
+    (f"mov.u64 %tensor, 4096; {BOX.replace()} {expect(0)}", 0),
+]
 BAD = [
-    (BOX, load(BOX, (0, 0)).replace("[tile]", "[tile+64]"), 716),
-    (BOX, load(BOX, (0, 0)).replace("2d", "1d").replace("{0, 0}", "{0}"), TRAP),
-    (BOX, load(BOX, (0, 0)).replace("[tile]", "[tile+1048576]"), FAULT),
-    (BOX, load(BOX, (0, 0)).replace("%map,", "%tensor,"), TRAP),
-    (BOX, f"mov.u64 %map, 4096; {load(BOX, (0, 0))}", FAULT),
-    (BOX, f"add.u64 %map, %map, 8; {load(BOX, (0, 0))}", 716),
-    (BOX, f"mov.u64 %tensor, 4096; {BOX.replace()} {expect(0)}", 0),
+    *((BOX, number, code) for number, (_, code) in enumerate(BAD_BODIES)),
     (Tensor(BOX.data, (8, 0)), load(BOX, (0, 0)), TRAP),
     (Tensor(BOX.data, (6, 4)), load(BOX, (0, 0)), TRAP),
     (Tensor(BOX.data, (8, 4), step=(1, 9)), load(BOX, (0, 0)), TRAP),
@@ -436,9 +477,14 @@ BAD = [
 
 @pytest.mark.parametrize(("tensor", "body", "code"), BAD)
 def test_bad_map_or_address_ends_the_kernel(
-    tensor: Tensor, body: str, code: int, tmp_path: Path
+    tensor: Tensor, body: str | int, code: int, tmp_path: Path
 ) -> None:
-    [result] = run_in_child([job(tensor, body)], tmp_path)
+    """A body that is a number is one of BAD_BODIES, which are in one kernel."""
+    if isinstance(body, int):
+        work = job(tensor, choice(b for b, _ in BAD_BODIES), chosen=body)
+    else:
+        work = job(tensor, body)
+    [result] = run_in_child([work], tmp_path)
     if code:
         assert result[:2] == ("error", code), result
     else:
@@ -448,7 +494,5 @@ def test_bad_map_or_address_ends_the_kernel(
 def test_map_with_a_wild_address_ends_the_kernel(tmp_path: Path) -> None:
     wild = "mov.u64 %tensor, 4096;\n" + BOX.replace()
     ptx = program(BOX, load(BOX, (0, 0))).replace(BOX.replace(), wild)
-    arrays = job(BOX, "")["arrays"]
-    work = {"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": arrays}
-    [result] = run_in_child([work], tmp_path)
+    [result] = run_in_child([job(BOX, "") | {"ptx": ptx}], tmp_path)
     assert result[:2] == ("error", FAULT), result
