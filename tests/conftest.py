@@ -16,7 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 ORDER = ("system", "fleet", "ansible", "remoting", "softgpu", "appliance", "console")
-"""Folders with long files come first, so that two workers end at the same time.
+"""Folders with long files come first, so that the workers end at the same time.
 
 The console is last: Playwright keeps an event loop in the process until the end, and Django refuses
 to work inside one.
