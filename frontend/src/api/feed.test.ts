@@ -2,6 +2,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Feed, openFeed } from "./feed";
+import { readMerged } from "./rows";
 
 /** WebSocket whose server side is the test. */
 class FakeSocket {
@@ -140,4 +141,17 @@ test("a resync invalidates the answers about actions", () => {
   FakeSocket.newest.receive({ type: "resync", sequence: 20 });
   vi.advanceTimersByTime(1_000);
   expect(outdated()).toEqual([true, true, true]);
+});
+
+test("a change that arrives while its list is read is in the list", async () => {
+  const answers: ((rows: object[]) => void)[] = [];
+  const read = () => new Promise<object[]>((resolve) => answers.push(resolve));
+  const list = readMerged("gpu", read as () => Promise<{ id: string }[]>);
+  FakeSocket.newest.receive(change(8, "b", { id: "b", notes: "" }));
+  FakeSocket.newest.receive(change(9, "a", { id: "a", notes: "new" }));
+  answers[0]?.([{ id: "a", notes: "" }]); // of before the changes
+  expect(await list).toEqual([
+    { id: "b", notes: "" },
+    { id: "a", notes: "new" },
+  ]);
 });

@@ -1,14 +1,15 @@
 // Live feed client. Each change carries its row, updates the query cache and invalidates the
 // answers about the actions of its object. After a gap, all rows and answers are invalidated.
 import type { QueryClient } from "@tanstack/react-query";
-import { type Kind, limitRows, isKind, rowsQuery } from "./queries";
+import { type Kind, isKind, rowsQuery } from "./queries";
+import { type Fresh, type Row, merged, note, noteWhileRead } from "./rows";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
 
 interface Change {
   sequence: number;
   kind: string;
   id: string;
-  row: { id: string; state?: string; closed_at?: string | null } | null;
+  row: Row | null;
 }
 
 type Message =
@@ -102,23 +103,22 @@ export function openFeed(
   };
 }
 
-const isGone = (kind: Kind, row: Change["row"]) =>
-  row === null ||
-  (kind === "session" && row.state === "closed") ||
-  (kind === "alarm" && row.state === "cleared") ||
-  (kind === "node" && row.state === "removed");
-
 /** Apply the changes of one message to the cached lists: each list is written once. */
 export function applyChanges(cache: QueryClient, changes: Change[]) {
-  const byKind = new Map<Kind, Map<string, Change["row"]>>();
+  const byKind = new Map<Kind, Fresh>();
   for (const { kind, id, row } of changes) {
     if (!isKind(kind)) continue;
-    const rows = byKind.get(kind) ?? new Map<string, Change["row"]>();
-    rows.delete(id); // the latest change of an object decides, in its own place
-    rows.set(id, row);
+    const rows = byKind.get(kind) ?? (new Map() as Fresh);
+    note(rows, id, row);
     byKind.set(kind, rows);
   }
-  for (const [kind, fresh] of byKind) mergeRows(cache, kind, fresh);
+  for (const [kind, fresh] of byKind) {
+    noteWhileRead(kind, fresh);
+    cache.setQueryData<Row[]>(
+      rowsQuery(kind).queryKey as readonly unknown[],
+      (rows) => rows && merged(kind, rows, fresh),
+    );
+  }
 }
 
 /** Invalidate the answers about actions of changed objects, in one pass over the queries. */
@@ -128,25 +128,4 @@ function invalidateAnswers(cache: QueryClient, changes: Change[]) {
     queryKey: ["actions"],
     predicate: ({ queryKey }) => queryKey.some((part) => changed.has(part)),
   });
-}
-
-/** Update rows of a cached list. New rows come first; removed and closed rows are deleted. */
-function mergeRows(cache: QueryClient, kind: Kind, fresh: Map<string, Change["row"]>) {
-  cache.setQueryData<{ id: string; state?: string }[]>(
-    rowsQuery(kind).queryKey as readonly unknown[],
-    (rows) => {
-      if (!rows) return rows;
-      const left = new Map(fresh);
-      const kept = rows.flatMap((old) => {
-        const row = left.get(old.id);
-        if (row === undefined) return [old];
-        left.delete(old.id);
-        return row === null || isGone(kind, row) ? [] : [row];
-      });
-      const added = [...left.values()].flatMap((row) =>
-        row === null || isGone(kind, row) ? [] : [row],
-      );
-      return limitRows(kind, [...added.reverse(), ...kept]);
-    },
-  );
 }

@@ -14,6 +14,7 @@ import {
   api,
   unwrap,
 } from "./client";
+import { OPEN_STATES, readMerged } from "./rows";
 
 interface Rows {
   alarm: Alarm;
@@ -31,8 +32,6 @@ export type Kind = keyof Rows;
 const NEWEST = 100;
 const everyPage = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
 const newestPage = { params: { query: { limit: NEWEST } } };
-
-const OPEN_STATES = ["queued", "preparing", "active", "suspended", "releasing"] as const;
 
 /** Read all allocations that have not ended, and the newest of those that have. */
 async function readAllocations(): Promise<Allocation[]> {
@@ -71,26 +70,10 @@ const readers: { [K in Kind]: () => Promise<Rows[K][]> } = {
   event: async () => (await api.GET("/api/v1/events", newestPage).then(unwrap)).items,
 };
 
-/** Maximum number of cached rows of kinds that only grow. */
-const MAX_ROWS: Partial<Record<Kind, number>> = {
-  allocation: 500,
-  task: NEWEST,
-  event: NEWEST,
-};
-
-/** Drop the oldest rows above the maximum of a kind. Allocations that have not ended stay. */
-export function limitRows<R extends { state?: string }>(kind: Kind, rows: R[]): R[] {
-  const max = MAX_ROWS[kind];
-  if (!max || rows.length <= max) return rows;
-  return rows.filter(
-    (row, i) => i < max || (OPEN_STATES as readonly string[]).includes(row.state ?? ""),
-  );
-}
-
 export const rowsQuery = <K extends Kind>(kind: K) =>
   queryOptions({
     queryKey: ["rows", kind],
-    queryFn: readers[kind] as () => Promise<Rows[K][]>,
+    queryFn: () => readMerged(kind, readers[kind]) as Promise<Rows[K][]>,
     staleTime: Number.POSITIVE_INFINITY,
   });
 
