@@ -35,6 +35,14 @@ PASSWORD = "fjord-lamp-9031-quilt"
 
 EVENT_MS = 1000 * EVENT_SECONDS
 NewContext = Callable[[], BrowserContext]
+NAVIGATE = """([path, limit]) => new Promise((rendered, failed) => {
+  setTimeout(failed, limit, new Error(`${path} was not rendered`));
+  const unsubscribe = window.__TSR_ROUTER__.subscribe("onRendered", () => {
+    unsubscribe();
+    rendered();
+  });
+  history.pushState(null, "", path);
+})"""
 
 expect.set_options(timeout=EVENT_MS)
 
@@ -69,6 +77,8 @@ def new_context(new_context: NewContext) -> NewContext:
 def console_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     # The default lease applies: heartbeats of the page must be sufficient to renew it.
     with started(tmp_path_factory.mktemp("console"), port(700)) as pool:
+        # Tests wait for alarms that are raised and cleared, each at the next evaluation.
+        pool.api.request("PATCH", "settings", {"alarms": {"interval_seconds": 1}})
         yield pool
 
 
@@ -93,9 +103,18 @@ class Console:
         self.page.goto(self.url + path)
         expect(self.page.get_by_text("live", exact=True)).to_be_visible()
 
+    def navigate(self, path: str) -> None:
+        """Go to a path as a link does, without a load; block until its page is rendered.
+
+        A page that has not been shown before still fetches its code and its lists.
+        """
+        self.page.evaluate(NAVIGATE, [path, EVENT_MS])
+        expect(self.page.get_by_label("Loading", exact=True)).to_have_count(0)
+
     def violations(self, *rules: str) -> list[str]:
         """Return the accessibility violations on the page: of the named rules, or of all."""
-        self.page.evaluate(AXE.read_text())
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         if rules:
             options["runOnly"] = {"type": "rule", "values": list(rules)}

@@ -79,21 +79,37 @@ def sign_up(appliance: ApplianceProcess, admin: httpx.Client, inbox: Inbox) -> P
     return Person(appliance, inbox, post(admin, "login", again)["token"], codes[1:])
 
 
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
+    with started(tmp_path_factory.mktemp("appliance")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(appliance: ApplianceProcess) -> Iterator[httpx.Client]:
+    token = appliance.manage("create_token", "--role", "administrator", "--hours", "1")
+    with client(appliance, token) as admin:
+        yield admin
+
+
 @pytest.fixture
-def alice(tmp_path: Path, page: Page) -> Iterator[Person]:
-    (tmp_path / "mail").mkdir()
-    with (
-        smtp_server(tmp_path / "mail", port(96), "tls") as (inbox, mail),
-        started(tmp_path) as appliance,
-    ):
-        token = appliance.manage("create_token", "--role", "administrator", "--hours", "1")
+def alice(
+    tmp_path: Path, page: Page, appliance: ApplianceProcess, admin: httpx.Client
+) -> Iterator[Person]:
+    with smtp_server(tmp_path, port(96), "tls") as (inbox, mail):
         page.goto(appliance.url)
         expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
         expect(page.get_by_role("link", name="Forgotten password")).to_have_count(0)
-        with client(appliance, token) as admin:
-            changed = admin.patch("settings", json={"mail": mail})
-            assert changed.is_success, changed.text
-            yield sign_up(appliance, admin, inbox)
+        change_mail(admin, mail)
+        yield sign_up(appliance, admin, inbox)
+        change_mail(admin, {"host": ""})
+        (user,) = admin.get("users", params={"username": "alice"}).json()["items"]
+        assert admin.delete(f"users/{user['id']}").is_success
+
+
+def change_mail(admin: httpx.Client, mail: dict[str, Any]) -> None:
+    changed = admin.patch("settings", json={"mail": mail})
+    assert changed.is_success, changed.text
 
 
 def ask_for_a_code(page: Page, url: str, folder: Path) -> None:
