@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -106,3 +107,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     if repeated:
         raise pytest.UsageError(f"Several tests have the node id {repeated[0]}.")
     items.sort(key=position)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lasts until the end: modules and thousands of items."""
+    gc.collect()
+    gc.freeze()

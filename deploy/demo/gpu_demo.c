@@ -2,8 +2,10 @@
  *   gpu_demo add              Add vectors and check the result.
  *   gpu_demo memory           Print total and free memory as JSON.
  *   gpu_demo exhaust          Allocate until memory is exhausted, free, allocate again.
- *   gpu_demo work SECONDS     Launch and check repeatedly. Prints "working" after the first round.
- *                             SIGTERM ends it after the current round.
+ *   gpu_demo work SECONDS [PAUSE_MS]
+ *                             Launch and check repeatedly, with a pause after each round. Prints
+ *                             "working" after the first round. SIGTERM ends it after the current
+ *                             round.
  */
 #include <cuda.h>
 #include <signal.h>
@@ -92,8 +94,8 @@ static void stop(int signal_number) {
   stopped = 1;
 }
 
-static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
-  struct timespec begin, now;
+static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds, long pause_ms) {
+  struct timespec begin, now, pause = {pause_ms / 1000, pause_ms % 1000 * 1000000};
   clock_gettime(CLOCK_MONOTONIC, &begin);
   int rounds = 0;
   signal(SIGTERM, stop);
@@ -103,6 +105,7 @@ static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
       printf("working\n");
       fflush(stdout);
     }
+    if (pause_ms > 0) nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while (!stopped &&
            (double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
@@ -128,7 +131,8 @@ int main(int argc, char** argv) {
   CHECK(cuModuleGetFunction(&f, module, "add"));
   CHECK(cuMemAlloc(&da, sizeof a));
   CHECK(cuMemAlloc(&db, sizeof b));
-  if (!strcmp(verb, "work")) return work(f, da, db, argc > 2 ? atof(argv[2]) : 1);
+  if (!strcmp(verb, "work"))
+    return work(f, da, db, argc > 2 ? atof(argv[2]) : 1, argc > 3 ? atol(argv[3]) : 0);
   if (add_once(f, da, db, 1)) return 1;
   char name[100];
   CHECK(cuDeviceGetName(name, sizeof name, device));

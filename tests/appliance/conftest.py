@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.hashers import Argon2PasswordHasher
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -77,6 +78,13 @@ def static_files_read_once() -> None:
             first.append(middleware)
 
     WhiteNoiseMiddleware.__init__ = share_files
+
+
+@pytest.fixture(autouse=True, scope="session")
+def passwords_hashed_quickly() -> None:
+    """Hash passwords of tests with the least costs: those of the product take 0.1 s each."""
+    Argon2PasswordHasher.time_cost = Argon2PasswordHasher.parallelism = 1
+    Argon2PasswordHasher.memory_cost = 8
 
 
 @pytest.fixture(autouse=True)

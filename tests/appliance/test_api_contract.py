@@ -7,6 +7,8 @@ and is done by hand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,12 +20,18 @@ CONTRACT = ROOT / "docs" / "api-contract.txt"
 Schema = dict[str, Any]
 
 
-def api() -> Schema:
+@cache
+def parsed() -> Schema:
     found: Schema = yaml.load(
         (ROOT / "docs" / "openapi.yaml").read_text(),
         Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
     )
     return found
+
+
+def api() -> Schema:
+    """Return the OpenAPI document, which the caller may change."""
+    return deepcopy(parsed())
 
 
 def resolved(document: Schema, schema: Schema) -> Schema:

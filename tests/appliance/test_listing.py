@@ -46,7 +46,6 @@ PATHS = {
     "tasks": [],
     "audit": [],
 }
-ORDERS = [(path, order) for path, names in PATHS.items() for order in ["created_at", *names]]
 
 
 @pytest.fixture
@@ -72,18 +71,19 @@ def pages(client: Any, path: str, query: str) -> list[Any]:
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
-@pytest.mark.parametrize(("path", "order"), ORDERS)
-def test_pages_in_an_order_show_each_row_once(admin: Any, path: str, order: str) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_pages_in_each_order_show_each_row_once(admin: Any, path: str) -> None:
     everything = body(admin.get(f"/api/v1/{path}?limit=500&count=true"))
-    forwards, backwards = (
-        pages(admin, path, f"order={order}"),
-        pages(admin, path, f"order=-{order}"),
-    )
-    assert everything["count"] == len(everything["items"]) == len(forwards) > 0
-    assert forwards == backwards[::-1]
-    assert sorted(r["id"] for r in forwards) == sorted(r["id"] for r in everything["items"])
-    values = [row["id" if order == "created_at" else order] for row in forwards]
-    assert values == sorted(values)
+    for order in ("created_at", *PATHS[path]):
+        forwards, backwards = (
+            pages(admin, path, f"order={order}"),
+            pages(admin, path, f"order=-{order}"),
+        )
+        assert everything["count"] == len(everything["items"]) == len(forwards) > 0, order
+        assert forwards == backwards[::-1], order
+        assert sorted(r["id"] for r in forwards) == sorted(r["id"] for r in everything["items"])
+        values = [row["id" if order == "created_at" else order] for row in forwards]
+        assert values == sorted(values), order
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
