@@ -1,4 +1,4 @@
-"""What the gate leaves out, part by part: `./test --long release [PART...]`.
+"""Runs what the gate leaves out, part by part: `./test --long release [PART...]`.
 
 A part that fails does not end the others. build/release.json has the commit and, for each part, its
 result, minutes and last line of output; build/release/PART.log has the whole output.
