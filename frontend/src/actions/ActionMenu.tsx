@@ -24,8 +24,8 @@ interface Offer {
 }
 
 /** Actions that all targets have, in the registry's order; the first refusal is the reason. */
-function useOffers(targets: Actionable[]): Offer[] | undefined {
-  const answers = useActions(targets);
+function useOffers(targets: Actionable[], isEnabled: boolean): Offer[] | undefined {
+  const answers = useActions(targets, isEnabled);
   if (!answers) return undefined;
   return specsOf(targets[0]?.kind).flatMap((spec) => {
     if (targets.length > 1 && !spec.bulk) return [];
@@ -38,24 +38,17 @@ function useOffers(targets: Actionable[]): Offer[] | undefined {
   });
 }
 
-type ItemComponent = typeof DropdownItem | typeof MenuItem;
-
 function Items({
   targets,
+  offers,
   as: Item,
   done,
 }: {
   targets: Actionable[];
-  as: ItemComponent;
+  offers: Offer[];
+  as: typeof DropdownItem | typeof MenuItem;
   done?: () => void;
 }) {
-  const offers = useOffers(targets);
-  if (!offers)
-    return (
-      <Item isDisabled>
-        <Spinner size="sm" aria-label={t("state.loading")} />
-      </Item>
-    );
   if (offers.length === 0) return <Item isDisabled>{t("action.none")}</Item>;
   return offers.map(({ spec, reason }) => (
     <Item
@@ -74,7 +67,12 @@ function Items({
   ));
 }
 
-/** Kebab of one row or page, or the button of the bulk bar. Its items are read when it opens. */
+const Loading = () => <Spinner size="sm" aria-label={t("state.loading")} />;
+
+/**
+ * Kebab of one row or page, or the button of the bulk bar. Its items are read when it is pressed,
+ * and it opens with all of them: a menu that grows moves under the pointer.
+ */
 export function ActionMenu({
   targets,
   text,
@@ -84,29 +82,34 @@ export function ActionMenu({
   text?: string;
   done?: () => void;
 }) {
-  const [open, setOpen] = useState(false);
+  const [isPressed, setPressed] = useState(false);
+  const offers = useOffers(targets, isPressed);
+  const isOpen = isPressed && Boolean(offers);
+  const icon = isPressed && !offers ? <Loading /> : text ? undefined : <EllipsisVIcon />;
   const name = targets.length === 1 ? (targets[0]?.name ?? "") : "";
   return (
     <Dropdown
-      isOpen={open}
-      onOpenChange={setOpen}
-      onSelect={() => setOpen(false)}
+      isOpen={isOpen}
+      onOpenChange={setPressed}
+      onSelect={() => setPressed(false)}
       popperProps={{ position: "end" }}
       toggle={(ref) => (
         <MenuToggle
           ref={ref}
           variant={text ? "default" : "plain"}
           aria-label={text ?? t("common.actionsOf", { name })}
-          isExpanded={open}
-          onClick={() => setOpen(!open)}
-          {...(text ? {} : { icon: <EllipsisVIcon /> })}
+          isExpanded={isOpen}
+          onClick={() => setPressed(!isPressed)}
+          {...(icon ? { icon } : {})}
         >
           {text}
         </MenuToggle>
       )}
     >
       <DropdownList>
-        {open && <Items targets={targets} as={DropdownItem} {...(done ? { done } : {})} />}
+        {isOpen && offers && (
+          <Items {...{ targets, offers }} as={DropdownItem} {...(done ? { done } : {})} />
+        )}
       </DropdownList>
     </Dropdown>
   );
@@ -132,6 +135,17 @@ const subscribe = (notify: () => void) => {
 export function openContextMenu(event: MouseEvent, target: Actionable) {
   event.preventDefault();
   publish({ target, x: event.clientX, y: event.clientY });
+}
+
+function ContextItems({ target }: { target: Actionable }) {
+  const offers = useOffers([target], true);
+  if (!offers)
+    return (
+      <MenuItem isDisabled>
+        <Loading />
+      </MenuItem>
+    );
+  return <Items targets={[target]} offers={offers} as={MenuItem} done={() => publish(null)} />;
 }
 
 export function ContextMenu() {
@@ -163,7 +177,7 @@ export function ContextMenu() {
       <Menu aria-label={t("common.actionsOf", { name: shown.target.name })} isPlain>
         <MenuContent>
           <MenuList>
-            <Items targets={[shown.target]} as={MenuItem} done={() => publish(null)} />
+            <ContextItems target={shown.target} />
           </MenuList>
         </MenuContent>
       </Menu>

@@ -44,12 +44,16 @@ async function readTogether(place: string): Promise<Answer[]> {
 }
 
 /** Actions of the targets by `KIND/ID`, or undefined while they are read. */
-export function useActions(targets: Actionable[]): Map<string, Answer[]> | undefined {
+export function useActions(
+  targets: Actionable[],
+  isEnabled = true,
+): Map<string, Answer[]> | undefined {
   const places = targets.filter((x) => x.kind !== "sessions").map(placeOf);
   const query = useQuery({
     queryKey: ["actions", ...places],
     queryFn: () => readActions(places),
     staleTime: STALE_MS,
+    enabled: isEnabled,
   });
   return query.data;
 }
