@@ -11,7 +11,7 @@
 using busbar::spawner::open_below;
 
 namespace {
-std::string path_of(int fd) {
+std::string folder_path(int fd) {
   char path[4096] = {};
   std::string link = "/proc/self/fd/" + std::to_string(fd);
   return readlink(link.c_str(), path, sizeof path - 1) > 0 ? path : "";
@@ -31,7 +31,7 @@ class Folder {
 TEST(Folders, ACreatedFolderIsOpened) {
   Folder folder;
   int fd = open_below(folder.path(), "a/b", folder.path());
-  EXPECT_EQ(path_of(fd), folder / "a/b");
+  EXPECT_EQ(folder_path(fd), folder / "a/b");
   close(fd);
 }
 
@@ -48,7 +48,7 @@ TEST(Folders, ALinkToTheFolderItselfIsFollowed) {
   Folder folder, other;
   ASSERT_EQ(symlink(folder.path().c_str(), (other / "link").c_str()), 0);
   int fd = open_below(other / "link", "a", folder.path());
-  EXPECT_EQ(path_of(fd), folder / "a");
+  EXPECT_EQ(folder_path(fd), folder / "a");
   close(fd);
 }
 }  // namespace

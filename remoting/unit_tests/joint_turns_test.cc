@@ -12,11 +12,11 @@ namespace {
 
 using control::ComputeMode;
 
-constexpr Microseconds kTenSeconds = 10'000'000, kStep = 50;
+constexpr Microseconds kMeasured = 10'000'000, kStep = 50;
 
 // A tenant that always has work on its GPUs. With several of them, its kernels wait for each other:
 // each takes `unit` of time during which it has all of its GPUs.
-struct Tenant {
+struct JointTenant {
   Arbiter::Id id;
   uint32_t percent;
   std::vector<int> gpus;
@@ -25,9 +25,10 @@ struct Tenant {
   Microseconds running_until = 0;  // 0: nothing runs
 };
 
-class Model {
+class JointModel {
  public:
-  Model(int gpus, std::vector<Tenant> tenants) : gpus_((size_t)gpus), tenants_(std::move(tenants)) {
+  JointModel(int gpus, std::vector<JointTenant> tenants)
+      : gpus_((size_t)gpus), tenants_(std::move(tenants)) {
     for (auto& t : tenants_)
       for (int g : t.gpus) {
         gpus_[(size_t)g].set_share(t.id, {ComputeMode::shared, t.percent}, 0);
@@ -43,13 +44,13 @@ class Model {
     for (Microseconds end = now_ + duration; now_ < end; now_ += kStep) step();
   }
   double percent_of(const Arbiter::Id& id) const {
-    auto it = std::ranges::find(tenants_, id, &Tenant::id);
+    auto it = std::ranges::find(tenants_, id, &JointTenant::id);
     return 100.0 * (double)it->completed / (double)now_;
   }
   Microseconds longest_wait() const { return longest_wait_; }
 
  private:
-  joint_turns::Group group_of(const Tenant& t) {
+  joint_turns::Group group_of(const JointTenant& t) {
     joint_turns::Group group{t.id, {}};
     for (int g : t.gpus) group.arbiters.push_back(&gpus_[(size_t)g]);
     return group;
@@ -67,7 +68,7 @@ class Model {
     for (auto& t : tenants_) work(t);
     for (auto& t : tenants_) longest_wait_ = std::max(longest_wait_, now_ - last_end_[t.id]);
   }
-  void work(Tenant& t) {
+  void work(JointTenant& t) {
     auto group = group_of(t);
     if (t.running_until && now_ >= t.running_until) {
       t.completed += t.unit;
@@ -83,36 +84,36 @@ class Model {
       if (a->holder() && *a->holder() == t.id && a->is_revoked()) a->drained(t.id, true, now_);
   }
   std::vector<Arbiter> gpus_;
-  std::vector<Tenant> tenants_;
+  std::vector<JointTenant> tenants_;
   std::map<Arbiter::Id, Microseconds> last_end_;
   Microseconds now_ = 0, longest_wait_ = 0;
 };
 
 TEST(JointTurns, ShareOfAnAllocationOnTwoGpusHoldsBesideOthersOnEach) {
-  Model model(2, {{"joint", 50, {0, 1}}, {"x", 50, {0}}, {"y", 50, {1}}});
-  model.run(kTenSeconds);
+  JointModel model(2, {{"joint", 50, {0, 1}}, {"x", 50, {0}}, {"y", 50, {1}}});
+  model.run(kMeasured);
   for (auto* id : {"joint", "x", "y"}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id;
 }
 
 TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusAreSharedUnequally) {
-  Model model(2, {{"joint", 30, {0, 1}}, {"x", 10, {0}}, {"y", 70, {1}}});
-  model.run(kTenSeconds);
+  JointModel model(2, {{"joint", 30, {0, 1}}, {"x", 10, {0}}, {"y", 70, {1}}});
+  model.run(kMeasured);
   EXPECT_NEAR(model.percent_of("y"), 70, 1);
   EXPECT_NEAR(model.percent_of("joint"), 30, 1);
   EXPECT_NEAR(model.percent_of("x"), 70, 1) << "it has what the joint allocation cannot use";
 }
 
 TEST(JointTurns, AllocationsOnTheSameGpusDoNotWaitForEachOtherForEver) {
-  Model model(3, {{"a", 30, {0, 1, 2}}, {"b", 30, {1, 2}}, {"c", 30, {0, 2}}, {"d", 10, {1}}});
-  model.run(kTenSeconds);
+  JointModel model(3, {{"a", 30, {0, 1, 2}}, {"b", 30, {1, 2}}, {"c", 30, {0, 2}}, {"d", 10, {1}}});
+  model.run(kMeasured);
   EXPECT_LT(model.longest_wait(), 300'000);
   for (auto* id : {"a", "b", "c"}) EXPECT_GE(model.percent_of(id), 20) << id;
 }
 
 // Each comes second on one of its GPUs, again and again.
 TEST(JointTurns, AllocationsThatOverlapInARingGoOn) {
-  Model model(3, {{"a", 50, {0, 1}}, {"b", 50, {1, 2}}, {"c", 50, {0, 2}}});
-  model.run(kTenSeconds);
+  JointModel model(3, {{"a", 50, {0, 1}}, {"b", 50, {1, 2}}, {"c", 50, {0, 2}}});
+  model.run(kMeasured);
   EXPECT_LT(model.longest_wait(), 300'000);
   for (auto* id : {"a", "b", "c"}) EXPECT_NEAR(model.percent_of(id), 33, 3) << id;
 }

@@ -15,10 +15,10 @@
 namespace busbar::server {
 namespace {
 
-constexpr uint32_t kStream = 16, kFunction = 5, kModule = 3;
+constexpr uint32_t kLaunchStream = 16, kFunction = 5, kModule = 3;
 constexpr uint16_t kSetNodeAttribute = 0x0063, kGetNodeAttribute = 0x0062;
 
-std::vector<CUlaunchAttribute> g_seen;  // by the driver
+std::vector<CUlaunchAttribute> g_attributes;  // by the driver
 int g_launches = 0;
 std::atomic<int> g_unloads = 0;  // by the thread of code
 
@@ -60,17 +60,17 @@ uint32_t refused(const std::set<int>& of_cuda, int id) {
 class LaunchAttributeTest : public testing::Test {
  protected:
   LaunchAttributeTest() {
-    g_seen.clear();
+    g_attributes.clear();
     g_launches = 0;
     g_unloads = 0;
     t.cu.cuLaunchKernelEx = [](const CUlaunchConfig* c, CUfunction, void**, void**) {
-      g_seen.assign(c->attrs, c->attrs + c->numAttrs);
+      g_attributes.assign(c->attrs, c->attrs + c->numAttrs);
       ++g_launches;
       return CUDA_SUCCESS;
     };
     t.cu.cuGraphKernelNodeSetAttribute = [](CUgraphNode, CUkernelNodeAttrID id,
                                             const CUkernelNodeAttrValue* v) {
-      g_seen.push_back({id, {}, *v});
+      g_attributes.push_back({id, {}, *v});
       return CUDA_SUCCESS;
     };
     t.cu.cuModuleUnload = [](CUmodule) {
@@ -78,7 +78,7 @@ class LaunchAttributeTest : public testing::Test {
       return CUDA_SUCCESS;
     };
     wire::Encoder<> e(wire::Op::create_context, 1, 0);
-    for (uint32_t w : {9u, 0u, 1u, 0u, kStream}) e.put(w);
+    for (uint32_t w : {9u, 0u, 1u, 0u, kLaunchStream}) e.put(w);
     send(e.finish(), e.size());
     auto module = std::make_shared<LoadedModule>(t.cu, nullptr, MemoryCharge());
     EXPECT_EQ(module->add_function(t.session->functions, kFunction, (CUfunction)8), CUDA_SUCCESS);
@@ -91,11 +91,11 @@ class LaunchAttributeTest : public testing::Test {
   }
   // Returns the error of the stream, or -1 if the record ended the session.
   int launch(const std::vector<CUlaunchAttribute>& attributes) {
-    wire::Encoder<2048> e(wire::Op::launch, 1, kStream);
+    wire::Encoder<2048> e(wire::Op::launch, 1, kLaunchStream);
     for (uint32_t w : {kFunction, 1u, 1u, 1u, 1u, 1u, 1u, 0u, (uint32_t)attributes.size(), 0u, 0u})
       e.put(w);
     e.raw(attributes.data(), (uint32_t)(attributes.size() * sizeof attributes[0]));
-    wire::Encoder<> fence(wire::Op::completion_fence, 1, kStream);
+    wire::Encoder<> fence(wire::Op::completion_fence, 1, kLaunchStream);
     if (!send(e.finish(), e.size()) || !send(fence.finish(), fence.size())) return -1;
     executor.advance();
     uint32_t error = 0;
@@ -132,9 +132,9 @@ class LaunchAttributeTest : public testing::Test {
 TEST_F(LaunchAttributeTest, DriverGetsOnlyTheFieldsOfTheTable) {
   for (auto& row : wire::kLaunchAttributes) {
     EXPECT_EQ(launch({filled(row.id)}), (int)CUDA_SUCCESS) << row.id;
-    ASSERT_EQ(g_seen.size(), 1u);
-    EXPECT_EQ(g_seen[0].id, row.id);
-    EXPECT_EQ(bytes_set(g_seen[0].value), bytes_filled(row)) << row.id;
+    ASSERT_EQ(g_attributes.size(), 1u);
+    EXPECT_EQ(g_attributes[0].id, row.id);
+    EXPECT_EQ(bytes_set(g_attributes[0].value), bytes_filled(row)) << row.id;
   }
 }
 
@@ -169,12 +169,12 @@ TEST_F(LaunchAttributeTest, AttributesOfNodesAreThoseOfTheTable) {
     auto a = filled((CUlaunchAttributeID)id);
     auto* row = wire::find_attribute(a.id, wire::AttributeUse::node);
     uint32_t expected = row ? (uint32_t)CUDA_SUCCESS : refused({13, 16}, id);
-    g_seen.clear();
+    g_attributes.clear();
     EXPECT_EQ(node_call(kSetNodeAttribute, a), expected) << id;
     EXPECT_EQ(node_call(kGetNodeAttribute, a), expected) << id;
-    ASSERT_EQ(g_seen.size(), row ? 1u : 0u);
+    ASSERT_EQ(g_attributes.size(), row ? 1u : 0u);
     if (!row) continue;
-    EXPECT_EQ(bytes_set(g_seen[0].value), bytes_filled(*row)) << id;
+    EXPECT_EQ(bytes_set(g_attributes[0].value), bytes_filled(*row)) << id;
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using server::TemporaryFolder;
 
-constexpr uint64_t kLimit = 1000;
+constexpr uint64_t kPortLimit = 1000;
 constexpr auto kDeadline = std::chrono::seconds(10);
 const Account kAccount{"ledger", {1}};
 
@@ -55,7 +55,7 @@ TEST(LedgerPortTest, EndedProcessIsNoLongerWatchedWhileTheLauncherHasItsDescript
   auto& ledgers = *new Ledgers(folder.path());  // the thread below has no end
   auto& port = *new LedgerPort(ledgers);
   std::thread([&port] { port.run(); }).detach();
-  ASSERT_TRUE(ledgers.set_limits(kAccount.allocation, &kLimit, 1));
+  ASSERT_TRUE(ledgers.set_limits(kAccount.allocation, &kPortLimit, 1));
   int before = watched_descriptors();
   pid_t pid = start_process();
   int pidfd = open_pidfd(pid);

@@ -17,7 +17,7 @@ using control::LedgerRequest;
 using control::Suspension;
 using server::TemporaryFolder;
 
-constexpr uint64_t kLimit = 1000, kCharged = 600, kHost = 10'000;
+constexpr uint64_t kSuspensionLimit = 1000, kCharged = 600, kHost = 10'000;
 constexpr int64_t kDeadlineMs = 50;
 const SessionId kFirst{1}, kSecond{2};
 
@@ -29,7 +29,7 @@ class LedgerSuspensionTest : public testing::Test {
   // As a new launcher does.
   void restart() {
     ledger = Ledger::open(folder.ledger());
-    ledger->set_limits(&kLimit, 1);
+    ledger->set_limits(&kSuspensionLimit, 1);
     for (auto& id : {kFirst, kSecond}) ledger->add(id, (uint32_t)getpid(), 1, pidfd);
   }
   // Sends the next request of a session. The answer has no sequence number if it waits.
@@ -74,13 +74,13 @@ TEST_F(LedgerSuspensionTest, SuspensionGoesThroughItsStates) {
 
 TEST_F(LedgerSuspensionTest, ResumptionWaitsForFreeMemory) {
   suspend();
-  EXPECT_TRUE(send(LedgerOp::reserve, kLimit, kSecond).granted);
+  EXPECT_TRUE(send(LedgerOp::reserve, kSuspensionLimit, kSecond).granted);
   EXPECT_EQ(send(LedgerOp::resume, kCharged).sequence, 0u);
   EXPECT_EQ(state(), Suspension::waiting);
-  EXPECT_EQ(ledger->charged(0), kLimit);
+  EXPECT_EQ(ledger->charged(0), kSuspensionLimit);
   send(LedgerOp::release, kCharged, kSecond);
   EXPECT_TRUE(send(LedgerOp::resume, kCharged).granted);
-  EXPECT_EQ(ledger->charged(0), kLimit);
+  EXPECT_EQ(ledger->charged(0), kSuspensionLimit);
 }
 
 TEST_F(LedgerSuspensionTest, FullHostBudgetRefusesAndChangesNothing) {
@@ -141,7 +141,7 @@ TEST_F(LedgerSuspensionTest, ReasonOfASessionHasNoControlCharacters) {
 TEST_F(LedgerSuspensionTest, SessionThatGrowsMeanwhileIsNotSuspended) {
   send(LedgerOp::reserve, kCharged);
   ASSERT_TRUE(begin(kCharged));
-  EXPECT_TRUE(send(LedgerOp::reserve, kLimit - kCharged).granted);
+  EXPECT_TRUE(send(LedgerOp::reserve, kSuspensionLimit - kCharged).granted);
   EXPECT_EQ(state(), Suspension::none);
   EXPECT_EQ(ledger->host_bytes(), 0u);
   EXPECT_EQ(reason(), "its program has allocated memory meanwhile");
@@ -151,14 +151,14 @@ TEST_F(LedgerSuspensionTest, SessionThatGrowsMeanwhileIsNotSuspended) {
 TEST_F(LedgerSuspensionTest, RefusedReservationChangesNoSuspension) {
   send(LedgerOp::reserve, kCharged);
   ASSERT_TRUE(begin());
-  EXPECT_FALSE(send(LedgerOp::reserve, kLimit).granted);
+  EXPECT_FALSE(send(LedgerOp::reserve, kSuspensionLimit).granted);
   EXPECT_EQ(state(), Suspension::suspending);
 }
 
 // The other states have no deadline, so a session that was not suspended must not reach them.
 TEST_F(LedgerSuspensionTest, ClaimToResumeBeforeTheConfirmationEndsTheSuspension) {
   send(LedgerOp::reserve, kCharged);
-  for (uint64_t bytes : {uint64_t{0}, kLimit}) {  // at once, and after a wait
+  for (uint64_t bytes : {uint64_t{0}, kSuspensionLimit}) {  // at once, and after a wait
     ASSERT_TRUE(begin());
     send(LedgerOp::resume, bytes);
     EXPECT_EQ(state(), Suspension::none) << bytes;
@@ -175,8 +175,8 @@ TEST_F(LedgerSuspensionTest, EndOfASessionFreesItsHostMemory) {
 // The request of the waiting session is answered with the release of the other one.
 TEST(LedgerPortSuspensionTest, ReleaseAnswersAWaitingRequest) {
   TemporaryFolder own;
-  fuzz::OwnLauncher launcher(own.path(), {kLimit});
-  server::Account waiting({kLimit}), running({kLimit});
+  fuzz::OwnLauncher launcher(own.path(), {kSuspensionLimit});
+  server::Account waiting({kSuspensionLimit}), running({kSuspensionLimit});
   ASSERT_TRUE(launcher.connect(waiting, 1));
   ASSERT_TRUE(launcher.connect(running, 2));
   ASSERT_TRUE(running.reserve(0, kCharged));

@@ -24,8 +24,8 @@ using control::LedgerOp;
 using control::LedgerRequest;
 using server::TemporaryFolder;
 
-constexpr uint64_t kLimit = 1000;
-constexpr uint64_t kLimits[2] = {kLimit, 2 * kLimit};
+constexpr uint64_t kLedgerLimit = 1000;
+constexpr uint64_t kLimits[2] = {kLedgerLimit, 2 * kLedgerLimit};
 constexpr uint64_t kContexts[2] = {100, 0};
 
 SessionId id_of(uint8_t n) {
@@ -110,22 +110,22 @@ class LedgerTest : public testing::Test {
 };
 
 TEST_F(LedgerTest, ChargeUpToTheLimitSucceeds) {
-  EXPECT_TRUE(reserve(0, kLimit));
-  EXPECT_EQ(ledger->charged(0), kLimit);
-  EXPECT_EQ(ledger->charged_by(id_of(1))[0], kLimit);
+  EXPECT_TRUE(reserve(0, kLedgerLimit));
+  EXPECT_EQ(ledger->charged(0), kLedgerLimit);
+  EXPECT_EQ(ledger->charged_by(id_of(1))[0], kLedgerLimit);
 }
 
 TEST_F(LedgerTest, ChargeOverTheLimitIsRejectedWhole) {
-  EXPECT_TRUE(reserve(0, kLimit - 1));
+  EXPECT_TRUE(reserve(0, kLedgerLimit - 1));
   EXPECT_FALSE(reserve(0, 2));
-  EXPECT_EQ(ledger->charged(0), kLimit - 1);
+  EXPECT_EQ(ledger->charged(0), kLedgerLimit - 1);
   EXPECT_FALSE(reserve(0, ~0ull)) << "the sum overflowed";
   EXPECT_TRUE(reserve(0, 1));
 }
 
 TEST_F(LedgerTest, PartitionsHaveSeparateLimits) {
-  EXPECT_TRUE(reserve(0, kLimit));
-  EXPECT_TRUE(reserve(1, 2 * kLimit));
+  EXPECT_TRUE(reserve(0, kLedgerLimit));
+  EXPECT_TRUE(reserve(1, 2 * kLedgerLimit));
   EXPECT_FALSE(reserve(1, 1));
   EXPECT_FALSE(reserve(2, 1)) << "there are two partitions";
 }
@@ -134,23 +134,23 @@ TEST_F(LedgerTest, ReleaseNeverGoesBelowZero) {
   reserve(0, 10);
   release(0, 500);
   EXPECT_EQ(ledger->charged(0), 0u);
-  EXPECT_TRUE(reserve(0, kLimit));
+  EXPECT_TRUE(reserve(0, kLedgerLimit));
   EXPECT_FALSE(reserve(0, 1));
 }
 
 TEST_F(LedgerTest, ContextOfOneSessionIsKeptOutOfTheOffer) {
   ledger->set_limits(kLimits, 2, kContexts);
-  EXPECT_FALSE(reserve(0, kLimit - 99));
-  EXPECT_TRUE(reserve(0, kLimit - 100));
+  EXPECT_FALSE(reserve(0, kLedgerLimit - 99));
+  EXPECT_TRUE(reserve(0, kLedgerLimit - 100));
   EXPECT_TRUE(open_context(0));
-  EXPECT_TRUE(reserve(1, 2 * kLimit)) << "no context of the other partition takes memory";
+  EXPECT_TRUE(reserve(1, 2 * kLedgerLimit)) << "no context of the other partition takes memory";
   EXPECT_FALSE(open_context(2)) << "there are two partitions";
 }
 
 TEST_F(LedgerTest, ContextOfAnotherSessionNeedsFreeMemory) {
   ledger->set_limits(kLimits, 2, kContexts);
   add(2);
-  reserve(0, kLimit - 150);
+  reserve(0, kLedgerLimit - 150);
   EXPECT_TRUE(open_context(0));
   EXPECT_TRUE(open_context(0)) << "it has one";
   EXPECT_FALSE(open_context(0, 2));
@@ -168,8 +168,8 @@ TEST_F(LedgerTest, ContextsSurviveARestart) {
   EXPECT_TRUE(open_context(0) && open_context(0, 2));
   restart();
   ledger->set_limits(kLimits, 2, kContexts);
-  EXPECT_FALSE(reserve(0, kLimit - 199));
-  EXPECT_TRUE(reserve(0, kLimit - 200));
+  EXPECT_FALSE(reserve(0, kLedgerLimit - 199));
+  EXPECT_TRUE(reserve(0, kLedgerLimit - 200));
 }
 
 TEST_F(LedgerTest, PageShowsTheOfferAndFurtherContexts) {
@@ -178,7 +178,7 @@ TEST_F(LedgerTest, PageShowsTheOfferAndFurtherContexts) {
   auto* page = (const control::LedgerPage*)mmap(nullptr, sizeof(control::LedgerPage), PROT_READ,
                                                 MAP_SHARED, ledger->page_descriptor(), 0);
   ASSERT_NE(page, MAP_FAILED);
-  EXPECT_EQ(page->limit_bytes[0], kLimit - 100);
+  EXPECT_EQ(page->limit_bytes[0], kLedgerLimit - 100);
   open_context(0);
   EXPECT_EQ(page->further_context_bytes[0], 0u);
   open_context(0, 2);
@@ -242,10 +242,10 @@ TEST_F(LedgerTest, ChargesSurviveARestartAndARepeatedRequestIsAppliedOnce) {
 }
 
 TEST_F(LedgerTest, RefusedRequestIsRefusedAgainThoughMemoryIsFreeNow) {
-  reserve(0, kLimit);
+  reserve(0, kLedgerLimit);
   add(2);
   EXPECT_FALSE(reserve(0, 1, 2));
-  release(0, kLimit);
+  release(0, kLedgerLimit);
   LedgerAnswer again{};
   EXPECT_TRUE(send({1, (uint32_t)LedgerOp::reserve, 0, 1, {}}, again, 2));
   EXPECT_FALSE(again.granted) << "the session may have read the first answer";
@@ -347,7 +347,7 @@ TEST_F(LedgerTest, PageCannotBeWrittenThroughItsDescriptor) {
 // ---- random operations against a model ----
 
 // The expected content of the ledger.
-struct Model {
+struct LedgerModel {
   std::map<uint8_t, std::array<uint64_t, 2>> charged;
   uint64_t total(uint32_t partition) const {
     uint64_t sum = 0;
@@ -363,7 +363,7 @@ bool agrees_with_model(unsigned seed, Repeat repeat) {
   TemporaryFolder folder;
   Process server;
   std::mt19937 random(seed);
-  Model model;
+  LedgerModel model;
   std::map<uint8_t, uint64_t> sequence;
   std::unique_ptr<Ledger> ledger;
   auto restart = [&] {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kFrameBytes = 1 << 20, kFrames = 64;
 constexpr int kHandshakeMs = 10'000;
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kLinkPatience = std::chrono::seconds(20);
 
 class LinkTest : public testing::Test {
  protected:
@@ -37,7 +37,7 @@ class LinkTest : public testing::Test {
   template <typename F>
   bool receive_until(F done) {
     std::vector<uint8_t> records;
-    auto end = std::chrono::steady_clock::now() + kPatience;
+    auto end = std::chrono::steady_clock::now() + kLinkPatience;
     while (!done() && std::chrono::steady_clock::now() < end) link->receive(records, 1, 1);
     return done();
   }
@@ -77,7 +77,7 @@ TEST_F(LinkTest, SenderGoesOnWhenTheClientIsGone) {
   EXPECT_TRUE(receive_until([&] { return !link->has_room(); }));
   client.close();
   EXPECT_TRUE(receive_until([&] { return !link->alive(); }));
-  EXPECT_EQ(sender.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(sender.wait_for(kLinkPatience), std::future_status::ready);
 }
 
 }  // namespace
