@@ -99,9 +99,24 @@ install_lock() {
   installed="$ROOT/.venv/installed-$1"
   cmp -s "$ROOT/$1.lock" "$installed" && return 0
   say "set-up: installing Python packages of $1.lock"
-  "$PYTHON" -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 \
-    || fail_with_log "pip could not install $1.lock." "$LOGS/pip-$1.log"
+  install_packages_of "$ROOT/$1.lock" "$1"
   cp "$ROOT/$1.lock" "$installed"
+}
+
+# install_packages_of FILE NAME: the packages of a lock file
+install_packages_of() {
+  "$PYTHON" -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r "$1" >"$LOGS/pip-$2.log" 2>&1 \
+    || fail_with_log "pip could not install $(basename "$1")." "$LOGS/pip-$2.log"
+}
+
+# The packages that build the data plane. In a new environment its build starts with them, and the
+# others are installed beside it; installed ones must not be replaced while it runs.
+install_build_packages() {
+  [ ! -e "$ROOT/.venv/installed-requirements" ] || { install_lock requirements && return 0; }
+  say "set-up: installing the Python packages that the data plane needs"
+  awk '/^[a-z]/ { wanted = /^(cmake|ninja|nvidia-cuda-runtime|nvidia-nvml-dev)==/ } wanted' \
+    "$ROOT/requirements.lock" >"$LOGS/build.lock"
+  install_packages_of "$LOGS/build.lock" build
 }
 
 # fingerprint FIND-ARGUMENTS: a checksum of the names and contents of the files that find(1) prints, from ROOT
@@ -260,11 +275,9 @@ install_test_provider() {
     || fail_with_log "npm ci of the identity provider failed." "$LOGS/npm-provider.log"
 }
 
-# prepare_python LOCK: system packages, virtual environment, and the packages of the lock
 prepare_python() {
   install_packages 9>&-  # services that a package starts must not inherit the lock
   make_venv
-  install_lock "$1"
 }
 
 install_locks() {
@@ -274,7 +287,7 @@ install_locks() {
 # setup_python LOCK...: packages, virtual environment and npm packages, without building anything
 setup_python() {
   lock_checkout
-  prepare_python "$1"
+  prepare_python
   install_locks "$@"
   install_npm_packages
   unlock_checkout
@@ -289,16 +302,17 @@ build_beside_the_data_plane() {
   [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
 }
 
-# setup LOCK...: everything. The data plane needs packages of the first lock only.
+# setup LOCK...: everything
 setup() {
   lock_checkout
-  prepare_python "$1"
+  prepare_python
+  install_build_packages
   build_beside_the_data_plane "$@" &
   beside=$!
   build_remoting "$ROOT/build/remoting"
   [ -z "${FOR_TESTS:-}" ] || build_test_programs
-  build_bundle
   wait "$beside" || exit 1
+  build_bundle
   write_command
   unlock_checkout
 }

@@ -175,9 +175,10 @@ def test_failed_step_shows_errors_and_the_name_of_its_log(clone: Path) -> None:
 def test_second_set_up_waits_for_the_first(clone: Path) -> None:
     steps = (
         "make_venv() { touch $ROOT/begun; while [ ! -e $ROOT/go ]; do sleep 0.1; done; };"
-        "install_packages() { :; }; install_lock() { :; }; build_console() { :; };"
+        "install_packages() { :; }; install_build_packages() { :; }; install_lock() { :; };"
         "build_remoting() { echo build >>$ROOT/order; sleep 0.2; echo built >>$ROOT/order; };"
-        "build_bundle() { :; }; build_site() { :; }; build_client() { :; }; write_command() { :; };"
+        "build_bundle() { :; }; build_console() { :; }; build_site() { :; }; build_client() { :; };"
+        "write_command() { :; };"
     )
     script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup requirements'
     command = ["/bin/sh", "-eu", "-c", script]
