@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from deploy.supervisor import BUILD, ROOT
 from tests.ports import port
@@ -32,7 +33,12 @@ COOKIE = "__Host-busbar"
 DEMO = str(BUILD / "demo" / "gpu_demo")
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 PASSWORD = "fjord-lamp-9031-quilt"
+WORK_SECONDS = 600
+"""Longer than any test: it ends the program, or the fixture `pool` does."""
+PAUSE_MS = 1000
+"""Pause of a program that a page shows: it leaves the processors to the browser."""
 
+VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 EVENT_MS = 1000 * EVENT_SECONDS
 NewContext = Callable[[], BrowserContext]
 NAVIGATE = """([path, limit]) => new Promise((rendered, failed) => {
@@ -56,7 +62,7 @@ def browser_type_launch_args() -> dict[str, Any]:
 def browser_context_args() -> dict[str, Any]:
     return {
         "ignore_https_errors": True,
-        "viewport": {"width": 1440, "height": 900},
+        "viewport": VIEWPORT,
         "locale": "en-GB",
     }
 
@@ -111,6 +117,14 @@ class Console:
         self.page.evaluate(NAVIGATE, [path, EVENT_MS])
         expect(self.page.get_by_label("Loading", exact=True)).to_have_count(0)
 
+    def leave(self) -> None:
+        """Leave nothing of a test to the next one, which opens the console again."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.goto(self.url + "/healthz")
+        self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        self.page.set_viewport_size(VIEWPORT)
+        self.errors.clear()
+
     def violations(self, *rules: str) -> list[str]:
         """Return the accessibility violations on the page: of the named rules, or of all."""
         if not self.page.evaluate("'axe' in window"):
@@ -126,6 +140,11 @@ class Console:
             for v in found
             for n in v["nodes"]
         ]
+
+
+def start_program(pool: Pool, percent: int, pause_ms: int = PAUSE_MS) -> subprocess.Popen[str]:
+    """Start a program that works while a page shows it."""
+    return pool.start_working(percent, WORK_SECONDS, pause_ms)
 
 
 def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
@@ -151,19 +170,53 @@ def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     return console
 
 
+@pytest.fixture(scope="package")
+def page_of(
+    browser: Browser, browser_context_args: dict[str, Any], console_pool: Pool
+) -> Iterator[Callable[[str], Console]]:
+    """Return a function that returns the page of a role, which all tests load again.
+
+    A new page would cost Chromium 1.6 s of processor time more for each test.
+    """
+    consoles: dict[str, Console] = {}
+
+    def of(role: str) -> Console:
+        if role not in consoles:
+            context = browser.new_context(**browser_context_args)
+            context.set_default_timeout(EVENT_MS)
+            consoles[role] = sign_in(context, console_pool, role)
+        return consoles[role]
+
+    yield of
+    for console in consoles.values():
+        console.page.context.close()
+
+
+def opened(console: Console) -> Iterator[Console]:
+    console.open()
+    yield console
+    errors = list(console.errors)
+    console.leave()
+    assert errors == []
+
+
 @pytest.fixture
-def console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
+def console(page_of: Callable[[str], Console], pool: Pool) -> Iterator[Console]:
+    yield from opened(page_of("administrator"))
+
+
+@pytest.fixture
+def viewer(page_of: Callable[[str], Console], pool: Pool) -> Iterator[Console]:
+    yield from opened(page_of("viewer"))
+
+
+@pytest.fixture
+def own_console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
+    """Return a page for a test that changes the page itself, such as its clock."""
     console = sign_in(context, pool, "administrator")
     console.open()
     yield console
     assert console.errors == []
-
-
-@pytest.fixture
-def viewer(new_context: NewContext, pool: Pool) -> Console:
-    console = sign_in(new_context(), pool, "viewer")
-    console.open()
-    return console
 
 
 @pytest.fixture

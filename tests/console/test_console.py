@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from deploy.supervisor import ROOT, wait_for
 from remoting.cli.api import Context, save_context
-from tests.console.conftest import DEMO, PASSWORD, Console
+from tests.console.conftest import DEMO, PASSWORD, WORK_SECONDS, Console, start_program
 from tests.console.pictures import violations_in_both_themes
 from tests.system.conftest import Pool
 
@@ -42,8 +42,6 @@ PAGES = (
     "/settings?tab=keys",
     "/account",
 )
-WORK_SECONDS = 600
-"""Longer than any test: it ends the program, or the fixture `pool` does."""
 CAPACITY_INTERVAL_MS = 10_000
 """The console reads the capacity again at this interval."""
 
@@ -98,9 +96,9 @@ def test_partitions_appear_move_and_disappear_with_programs(
     page = console.page
     open_gpu(console)
     expect(segments(page)).to_have_count(0)
-    first = pool.start_working(40, WORK_SECONDS)
+    first = start_program(pool, 40)
     expect(segments(page)).to_have_count(1)
-    second = pool.start_working(35, WORK_SECONDS)
+    second = start_program(pool, 35, pause_ms=50)  # its launches are counted below
     expect(segments(page)).to_have_count(2)
     later = segments(page).nth(1)
     expect(later).to_have_attribute("aria-label", re.compile("gpu_demo 35 %, local,.*active"))
@@ -236,19 +234,19 @@ def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) 
 
 
 def test_capacity_is_grouped_by_pool_and_by_node(
-    console: Console, pool: Pool, screenshots: Path
+    own_console: Console, pool: Pool, screenshots: Path
 ) -> None:
-    console.page.clock.install()
-    console.open("/")
-    table = console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
+    own_console.page.clock.install()
+    own_console.open("/")
+    table = own_console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
     expect(table.get_by_role("rowheader", name="default")).to_be_visible()
-    program = pool.start_working(50, WORK_SECONDS)
-    console.page.clock.fast_forward(CAPACITY_INTERVAL_MS)
+    program = start_program(pool, 50)
+    own_console.page.clock.fast_forward(CAPACITY_INTERVAL_MS)
     expect(
         table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)
     ).to_contain_text("0.5")
-    console.page.screenshot(path=screenshots / "capacity.png")
-    console.page.get_by_role("button", name="node", exact=True).click()
+    own_console.page.screenshot(path=screenshots / "capacity.png")
+    own_console.page.get_by_role("button", name="node", exact=True).click()
     expect(table.get_by_role("rowheader", name=pool.api.items("nodes")[0]["name"])).to_be_visible()
     program.terminate()
 
@@ -280,7 +278,7 @@ def test_viewer_sees_disabled_actions_with_reason(viewer: Console, pool: Pool) -
         found.focus()  # the reason is reachable by keyboard
         expect(page.get_by_role("tooltip")).to_contain_text(f"do not allow this: {what}.")
         page.keyboard.press("Escape")
-    program = pool.start_working(20, WORK_SECONDS)
+    program = start_program(pool, 20)
     expect(page.locator("[data-partition]")).to_have_count(1)
     page.get_by_role("link", name="Allocations").click()
     expect(page.get_by_role("button", name=re.compile("Release"))).to_be_disabled()
@@ -304,7 +302,7 @@ def test_pages_have_no_accessibility_violations(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
-    program = pool.start_working(30, WORK_SECONDS)
+    program = start_program(pool, 30)
     found: dict[str, list[str]] = {}
     node, gpu = pool.api.items("nodes")[0]["id"], pool.api.items("partitions")[0]["gpu_id"]
     for path in (*PAGES, f"/nodes/{node}", f"/gpus/{gpu}"):
@@ -329,7 +327,7 @@ def test_pages_have_no_accessibility_violations(
 
 def test_release_names_the_program_that_it_ends(console: Console, pool: Pool) -> None:
     page = console.page
-    program = pool.start_working(30, WORK_SECONDS)
+    program = start_program(pool, 30)
     console.open("/allocations")
     page.get_by_role("button", name="Release gpu_demo").click()
     dialog = page.get_by_role("dialog", name="Release gpu_demo?")
@@ -404,16 +402,16 @@ def test_language_changes_to_chinese_and_is_remembered(console: Console) -> None
     page.evaluate("localStorage.removeItem('busbar.language')")
 
 
-def test_page_loads_only_own_origin_with_strict_policy(console: Console, pool: Pool) -> None:
+def test_page_loads_only_own_origin_with_strict_policy(own_console: Console, pool: Pool) -> None:
     loaded: list[str] = []
-    console.page.on("request", lambda r: loaded.append(r.url))
-    console.open("/")
-    open_gpu(console)
+    own_console.page.on("request", lambda r: loaded.append(r.url))
+    own_console.open("/")
+    open_gpu(own_console)
     assert all(
         url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:"))
         for url in loaded
     ), loaded
-    policy = console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
+    policy = own_console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.console.conftest import Console
-from tests.console.test_console import WORK_SECONDS, open_gpu
+from tests.console.conftest import Console, start_program
+from tests.console.test_console import open_gpu
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
@@ -42,7 +42,7 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
-    program = pool.start_working(25, WORK_SECONDS)
+    program = start_program(pool, 25)
     open_gpu(console)
     edge = edges(page)
     expect(edge).to_have_attribute("aria-valuenow", "25")
@@ -74,7 +74,7 @@ def test_pointer_resizes_and_cancel_keeps_the_size(
 ) -> None:
     page = console.page
     page.get_by_role("button", name="Use dark theme").click()
-    pool.start_working(40, WORK_SECONDS)
+    start_program(pool, 40)
     open_gpu(console)
     edge = edges(page)
     expect(edge).to_have_attribute("aria-valuenow", "40")
@@ -97,7 +97,7 @@ def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Po
     limit = {"subject_kind": "project", "subject": "default", "limit_gpus": 0.5}
     quota = pool.api.request("POST", "quotas", limit)
     try:
-        pool.start_working(30, WORK_SECONDS)
+        start_program(pool, 30)
         open_gpu(console)
         edge = edges(page)
         expect(edge).to_have_attribute("aria-valuenow", "30")
@@ -117,7 +117,7 @@ def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Po
 
 def test_viewer_sees_why_the_edge_does_not_move(viewer: Console, pool: Pool) -> None:
     page = viewer.page
-    pool.start_working(30, WORK_SECONDS)
+    start_program(pool, 30)
     open_gpu(viewer)
     edge = edges(page)
     expect(edge).to_have_attribute("aria-disabled", "true")

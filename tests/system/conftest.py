@@ -29,8 +29,6 @@ VICTIMS = [
     pytest.param(("agent", "launcher", "appliance"), marks=pytest.mark.long),
 ]
 """Processes that a test kills at the same time. The appliance takes seconds to start again."""
-PAUSE_MS = "50"
-"""Pause of the demo program after each round: it shall show activity, not occupy a processor."""
 HOLD_SECONDS = "60"
 """Lease of an allocation: long enough for a client that a busy machine does not let run."""
 
@@ -84,9 +82,14 @@ class Pool:
         self.running.append(process)
         return process
 
-    def start_working(self, percent: int, seconds: float) -> subprocess.Popen[str]:
-        """Start the demo program and block until its first result is correct."""
-        process = self.start(percent, DEMO, "work", str(seconds), PAUSE_MS)
+    def start_working(
+        self, percent: int, seconds: float, pause_ms: int = 0
+    ) -> subprocess.Popen[str]:
+        """Start the demo program and block until its first result is correct.
+
+        It pauses after each round; without a pause it occupies a processor.
+        """
+        process = self.start(percent, DEMO, "work", str(seconds), str(pause_ms))
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "working", process.communicate()[1]
         return process

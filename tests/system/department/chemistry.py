@@ -40,7 +40,7 @@ def work_in_chemistry(department: Department) -> subprocess.Popen[bytes]:
     done = desk.run(OWNER, f"busbar login {url} --ca-sha256 {fingerprint} --username {OWNER}")
     assert done.returncode == 0, done.stderr
     held = department.allocate(OWNER, "chemistry", percent=20, name=NAME)
-    program = "build/remoting/demo/gpu_demo work 600"
+    program = "build/remoting/demo/gpu_demo work 600 200"  # pauses of 200 ms
     command = f"exec busbar allocation attach {held['id']} -- {program}"
     return subprocess.Popen(
         ["/bin/bash", "-c", command],
