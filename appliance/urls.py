@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from appliance.accounts import authentication_schemes  # noqa: F401 - for the API's description
 from appliance.accounts import group_views as groups
 from appliance.accounts import project_views as projects
 from appliance.accounts import role_views as roles

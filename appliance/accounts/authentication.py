@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from django.http import HttpRequest
 from django.utils import timezone
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.request import Request
@@ -157,20 +156,3 @@ class CookieAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
-
-
-class CookieScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "appliance.accounts.authentication.CookieAuthentication"
-    name = "cookie"
-
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "apiKey", "in": "cookie", "name": CONSOLE_COOKIE}
-
-
-# drf-spectacular has no types for its extensions.
-class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    target_class = "appliance.accounts.authentication.ApiTokenAuthentication"
-    name = "token"
-
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import hashlib
 import logging
 import os
@@ -23,6 +24,8 @@ import uvicorn
 import uvloop
 from django.conf import settings
 from django.core.management import call_command
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
 
 from appliance.accounts import token_uses
 from appliance.accounts.services import ensure_defaults, initial_password_file
@@ -87,7 +90,9 @@ def lock_data_folder() -> TextIO:
 def prepare() -> Authority:
     """Apply migrations and create defaults and keys. Blocks; call before the loop starts."""
     for database in settings.DATABASES:
-        call_command("migrate", database=database, interactive=False, verbosity=0)
+        if lacks_migrations(database):
+            call_command("migrate", database=database, interactive=False, verbosity=0)
+            gc.collect()  # migrations leave 40 MB in cycles
     ensure_default_pool()
     ensure_defaults()
     ensure_builtin_definitions()
@@ -96,6 +101,12 @@ def prepare() -> Authority:
     rotation.update_files()
     follow_changes()
     return authorities()[0]
+
+
+def lacks_migrations(database: str) -> bool:
+    """Return whether `migrate` has work to do. It takes four times as long to find that out."""
+    executor = MigrationExecutor(connections[database])
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
 def server_names() -> list[str]:

@@ -21,7 +21,8 @@ from appliance.api.refusals import account_text
 from appliance.db.writer import anonymous_pool, run_in_thread
 from appliance.http.handler import Response, problem_of
 from appliance.http.request_scope import Scope, address_of, refusal_of
-from appliance.signin import directory, directory_logins
+from appliance.signin import directory_logins
+from appliance.signin.directory_entry import is_configured
 
 MAX_WAITING = 64
 """Attempts that wait for their time or for the slot, of known and of unknown clients each."""
@@ -95,7 +96,7 @@ class LoginGate:
 
 
 async def asks_directory(account: str) -> bool:
-    if not directory.is_configured():
+    if not is_configured():
         return False
     return await run_in_thread(partial(directory_logins.asks_directory, account), anonymous_pool)
 

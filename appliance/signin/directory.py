@@ -9,7 +9,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,11 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_bytes, escape_filter_chars
 
 from appliance.api.account_names import is_visible
+from appliance.signin.directory_entry import (
+    DirectoryUnavailableError,
+    Entry,
+    UnusableEntryError,
+)
 
 STEP_SECONDS = 3
 """Of connecting, and of each answer."""
@@ -26,27 +30,6 @@ INVALID_CREDENTIALS, SUCCESS, SIZE_LIMIT_EXCEEDED, NO_SUCH_OBJECT = 49, 0, 4, 32
 MAX_NAME_LENGTH = 150
 HEX = "hex:"
 """Prefix of identifiers that are not text, such as those of Active Directory."""
-
-
-class DirectoryUnavailableError(Exception):
-    """The directory cannot be reached, or does not answer as configured."""
-
-
-class UnusableEntryError(DirectoryUnavailableError):
-    """The directory answered, but not with an entry of a person that can be used."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A person in the directory."""
-
-    dn: str
-    subject: str
-    """The identifier that stays when the person gets another name."""
-    username: str
-    email: str
-    groups: frozenset[str]
-    """The mapped groups that the person is in: distinguished names as in the settings."""
 
 
 class VerifiedTls(ldap3.Tls):  # type: ignore[misc]  # ldap3 has no types
@@ -58,10 +41,6 @@ class VerifiedTls(ldap3.Tls):  # type: ignore[misc]  # ldap3 has no types
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         host = connection.server.host
         connection.socket = context.wrap_socket(connection.socket, server_hostname=host)
-
-
-def is_configured() -> bool:
-    return bool(settings.ENVIRONMENT.ldap_url)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from django.utils import timezone
 from appliance.accounts.models import GroupMember, Source, User
 from appliance.accounts.named_rows import lock, save_changes
 from appliance.db.writer import write_transaction
-from appliance.signin.directory import Entry
+from appliance.signin.directory_entry import Entry
 from appliance.signin.external_accounts import new_identity, set_groups
 from appliance.signin.models import ExternalIdentity
 

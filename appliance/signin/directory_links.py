@@ -11,8 +11,8 @@ from appliance.accounts.services import store_password
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 from appliance.signin import second_factors
-from appliance.signin.directory import Entry
 from appliance.signin.directory_accounts import ISSUER, follow
+from appliance.signin.directory_entry import Entry
 from appliance.signin.models import ExternalIdentity
 
 

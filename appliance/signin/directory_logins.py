@@ -12,9 +12,8 @@ from django.conf import settings
 
 from appliance.accounts.models import Source, User
 from appliance.api.errors import ApplianceError, Code
-from appliance.signin import directory
-from appliance.signin.directory import DirectoryUnavailableError
 from appliance.signin.directory_accounts import adopt
+from appliance.signin.directory_entry import DirectoryUnavailableError, is_configured
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ def asks_directory(username: str) -> bool:
 
     Accounts of the appliance come first, so that their owners can sign in without the directory.
     """
-    if not directory.is_configured():
+    if not is_configured():
         return False
     return not User.objects.filter(username=username).exclude(source=Source.LDAP).exists()
 
@@ -39,6 +38,8 @@ def login(*, username: str, password: str) -> User:
     Raises ApplianceError UNAUTHENTICATED, DIRECTORY_UNAVAILABLE, or CONFLICT if another account
     has the name.
     """
+    from appliance.signin import directory  # imports ldap3
+
     future = directory_pool.submit(directory.verify, username, password)
     try:
         entry = future.result(timeout=settings.ENVIRONMENT.ldap_seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from django.conf import settings
 
@@ -13,9 +12,13 @@ from appliance.api.errors import ApplianceError
 from appliance.db import origin
 from appliance.db.origin import Origin
 from appliance.db.writer import run_in_thread
-from appliance.signin import directory
-from appliance.signin.directory import DirectoryUnavailableError, UnusableEntryError
 from appliance.signin.directory_accounts import ISSUER, follow, is_in_step, mark_missing
+from appliance.signin.directory_entry import (
+    DirectoryUnavailableError,
+    Entry,
+    UnusableEntryError,
+    is_configured,
+)
 from appliance.signin.directory_logins import directory_pool
 from appliance.signin.models import ExternalIdentity
 
@@ -37,11 +40,13 @@ def compare() -> None:
     )
     if not identities:
         return
+    from appliance.signin import directory  # imports ldap3
+
     problems: list[UnusableEntryError | ApplianceError] = []
     with directory.service_connection() as connection, origin.scope(Origin(actor="directory")):
         for identity in identities:
             try:
-                compare_one(connection, identity)
+                compare_one(identity, directory.find_subject(connection, identity.subject))
             except (UnusableEntryError, ApplianceError) as error:
                 log.error("directory: %s was not compared: %s", identity.user.username, error)
                 problems.append(error)
@@ -49,9 +54,8 @@ def compare() -> None:
         raise problems[0]
 
 
-def compare_one(connection: Any, identity: ExternalIdentity) -> None:
-    """Follow one account. Raises DirectoryUnavailableError or ApplianceError."""
-    entry = directory.find_subject(connection, identity.subject)
+def compare_one(identity: ExternalIdentity, entry: Entry | None) -> None:
+    """Follow one account; None: its person is gone. Raises ApplianceError."""
     if entry is not None:
         if not is_in_step(identity, entry):
             follow(identity, entry)
@@ -63,7 +67,7 @@ def compare_one(connection: Any, identity: ExternalIdentity) -> None:
 async def run_directory_sync() -> None:
     """Compare again and again until cancelled, if a directory is configured."""
     interval = settings.ENVIRONMENT.ldap_compare_seconds
-    while directory.is_configured():
+    while is_configured():
         pause = interval
         try:
             await run_in_thread(compare, directory_pool)

@@ -12,12 +12,11 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from fido2.server import Fido2Server
 from fido2.utils import websafe_decode
 from fido2.webauthn import (
     AttestedCredentialData,
@@ -38,6 +37,9 @@ from appliance.runtime.live_settings import current
 from appliance.runtime.sealing import Purpose, UnreadableSecretError, seal, unseal
 from appliance.runtime.setting_sections import SignInSettings
 from appliance.signin.models import Passkey, UsedChallenge
+
+if TYPE_CHECKING:
+    from fido2.server import Fido2Server
 
 LIFETIME = timedelta(minutes=5)
 MAX_ID_BYTES = 1023
@@ -90,6 +92,8 @@ def require_enabled() -> None:
 
 def server() -> Fido2Server:
     """Return the relying party of the domain. Raises ApplianceError CONFLICT without one."""
+    from fido2.server import Fido2Server  # reads a list of all public domain names
+
     require_enabled()
     domain = current(SignInSettings).passkey_domain
     party = PublicKeyCredentialRpEntity(name="Busbar", id=domain)

@@ -20,7 +20,7 @@ from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.configuration import mail
 from appliance.db import origin
-from appliance.signin import directory, passkey_protocol, provider_logins
+from appliance.signin import directory_entry, passkey_protocol, provider_logins
 from appliance.signin.login_views import (
     CONSOLE_LIFETIME,
     LOGIN_ERRORS,
@@ -98,7 +98,7 @@ class SignInOptionsView(ApplianceView):
         return Response(
             {
                 "providers": [{"id": p.id, "name": p.name} for p in found],
-                "has_directory": directory.is_configured(),
+                "has_directory": directory_entry.is_configured(),
                 "has_passkeys": passkey_protocol.is_enabled(),
                 "has_password_resets": mail.is_set_up(),
             }

@@ -10,7 +10,8 @@ from django.db import connections, router
 
 from appliance.telemetry import rollups
 from appliance.telemetry.models import Chunk, MetricSet
-from appliance.telemetry.rollups import Points, Tier
+from appliance.telemetry.rollups import Points
+from appliance.telemetry.tiers import Tier
 
 # Raw SQL: this runs for every series regularly, and Django takes ten times as long as SQLite.
 START_SECONDS = (

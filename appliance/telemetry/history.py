@@ -9,7 +9,8 @@ from uuid import UUID
 from appliance.api.errors import ApplianceError, Code
 from appliance.telemetry import rollups, series
 from appliance.telemetry.chunks import load_points, rollup_end
-from appliance.telemetry.rollups import TIERS, Points, Tier
+from appliance.telemetry.rollups import Points
+from appliance.telemetry.tiers import TIERS, Tier
 
 MAX_POINTS = 20_000
 TARGET_POINTS = 1_000

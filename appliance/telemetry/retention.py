@@ -23,7 +23,7 @@ from appliance.telemetry.chunks import (
     rollup_end,
 )
 from appliance.telemetry.models import Chunk
-from appliance.telemetry.rollups import TIERS, Tier
+from appliance.telemetry.tiers import TIERS, Tier
 
 BATCH_SERIES, SPREAD_SECONDS = 4, 0.4
 """Series are packed in batches of this size, spread over this time."""

@@ -1,6 +1,7 @@
 """Recent samples of every series, in memory until `history` writes them to the database.
 
-The series live in the HTTP server's process. Thread-safe.
+The series live in the HTTP server's process. Thread-safe. Other processes use no points of series
+and do without `rollups`, which imports numpy.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.telemetry import rollups
-from appliance.telemetry.rollups import Points
+
+if TYPE_CHECKING:
+    from appliance.telemetry.rollups import Points
 
 MAX_UNWRITTEN_SAMPLES = 600
 """Per series. If `history` falls behind, the older half is discarded."""
@@ -36,6 +38,8 @@ class Segment:
         self.values = array("d")
 
     def points(self) -> Points:
+        from appliance.telemetry import rollups
+
         return rollups.from_samples(self.metrics, self.seconds, self.values)
 
 
@@ -63,6 +67,8 @@ class Series:
             del segment.seconds[:half], segment.values[: half * len(segment.metrics)]
 
     def points(self) -> Points:
+        from appliance.telemetry import rollups
+
         return rollups.concatenate(
             s.points() for s in (*self.closed, *([self.open] if self.open else []))
         )
@@ -176,6 +182,8 @@ def latest_values(series_id: UUID, metrics: Sequence[str]) -> tuple[float, ...]:
 
 
 def unwritten_points(series_id: UUID) -> Points:
+    from appliance.telemetry import rollups
+
     with _lock:
         series = _series.get(series_id)
         return series.points() if series else rollups.empty()

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
@@ -25,8 +25,10 @@ from appliance.accounts.permissions import projects_with
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.views import ApplianceView
-from appliance.telemetry import history
-from appliance.telemetry.rollups import TIERS, Points
+from appliance.telemetry.tiers import TIERS
+
+if TYPE_CHECKING:
+    from appliance.telemetry.rollups import Points
 
 DEFAULT_SECONDS = 3600.0
 LATEST_SECONDS = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -90,6 +92,8 @@ def parse_timestamp(name: str, text: str | None, default: float) -> float:
 
 def read_history(series_id: UUID, request: Request) -> dict[str, Any]:
     """Return the content of `HistorySerializer` for the period in the request's parameters."""
+    from appliance.telemetry import history  # imports numpy, which the controller does without
+
     reject_unknown_parameters(request, ["since", "until", "resolution_seconds"])
     now = time.time()
     until = parse_timestamp("until", request.query_params.get("until"), now + 1)

@@ -25,7 +25,8 @@ from appliance.inventory.models import Gpu
 from appliance.pools.models import Pool
 from appliance.telemetry.chunks import build_chunk
 from appliance.telemetry.models import Chunk
-from appliance.telemetry.rollups import TIERS, Floats, Points
+from appliance.telemetry.rollups import Floats, Points
+from appliance.telemetry.tiers import TIERS
 from deploy.demo_fleet.hardware import GPUS_PER_NODE, MODELS
 from deploy.demo_fleet.past import DAY_SECONDS, SAMPLE_SECONDS, gpu_points, project_points
 from deploy.demo_fleet.people import NAMES, POOL

@@ -13,7 +13,7 @@ from django.conf import settings
 from appliance.telemetry.chunks import metric_set_id
 from appliance.telemetry.history import read_points
 from appliance.telemetry.models import Chunk
-from appliance.telemetry.rollups import TIERS, Tier
+from appliance.telemetry.tiers import TIERS, Tier
 from deploy.demo_fleet.hardware import MODELS
 from deploy.demo_fleet.past import METRICS, gpu_points
 from deploy.demo_fleet.past_rows import DAYS, chunks_of

@@ -18,7 +18,8 @@ from appliance.accounts.models import Project
 from appliance.allocations import project_usage
 from appliance.telemetry import chunks, history, retention, rollups, series
 from appliance.telemetry.models import Chunk
-from appliance.telemetry.rollups import TIERS, Points, from_samples, roll_up
+from appliance.telemetry.rollups import Points, from_samples, roll_up
+from appliance.telemetry.tiers import TIERS, Tier
 from tests.appliance.conftest import Cast, body
 
 RAW, TEN, MINUTE, HOUR = TIERS
@@ -123,9 +124,7 @@ def pass_time(
     return sent
 
 
-def read(
-    gpu_id: uuid.UUID, tier: rollups.Tier, since: float, until: float
-) -> list[tuple[float, float]]:
+def read(gpu_id: uuid.UUID, tier: Tier, since: float, until: float) -> list[tuple[float, float]]:
     points = history.read_points(gpu_id, tier, since, until)
     return list(
         zip(

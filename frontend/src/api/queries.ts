@@ -14,7 +14,7 @@ import {
   api,
   unwrap,
 } from "./client";
-import { OPEN_STATES, readMerged } from "./rows";
+import { NEWEST, OPEN_STATES, readMerged } from "./rows";
 
 interface Rows {
   alarm: Alarm;
@@ -29,7 +29,6 @@ interface Rows {
 }
 export type Kind = keyof Rows;
 
-const NEWEST = 100;
 const everyPage = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
 const newestPage = { params: { query: { limit: NEWEST } } };
 

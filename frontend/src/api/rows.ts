@@ -10,7 +10,8 @@ export interface Row {
 /** The latest row of each changed object; null if the object was deleted. */
 export type Fresh = Map<string, Row | null>;
 
-const NEWEST = 100;
+/** Number of rows that are read of a kind that only grows. */
+export const NEWEST = 100;
 export const OPEN_STATES = ["queued", "preparing", "active", "suspended", "releasing"] as const;
 
 /** Maximum number of cached rows of kinds that only grow. */

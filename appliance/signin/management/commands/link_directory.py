@@ -17,9 +17,10 @@ class Command(BaseCommand):
         from appliance.accounts.local_commands import local_account
         from appliance.api.errors import ApplianceError
         from appliance.signin import directory
+        from appliance.signin.directory_entry import DirectoryUnavailableError, is_configured
         from appliance.signin.directory_links import link
 
-        if not directory.is_configured():
+        if not is_configured():
             raise CommandError("There is no directory. Set BUSBAR_LDAP_URL.")
         user, person = local_account(options["user"]), options["person"] or options["user"]
         try:
@@ -27,6 +28,6 @@ class Command(BaseCommand):
             if entry is None:
                 raise CommandError(f"The directory has no person {person}.")
             link(user=user, entry=entry)
-        except (ApplianceError, directory.DirectoryUnavailableError) as error:
+        except (ApplianceError, DirectoryUnavailableError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"{entry.dn} signs in to the account {user.username}. Its tokens ended.")
