@@ -24,8 +24,8 @@ to work inside one.
 """
 
 
-SHARED_SETUPS = ("tests/system/department/", "tests/packages/")
-"""Folders whose files share a fixture that takes tens of seconds: one worker runs them."""
+SHARED_SETUPS = ("tests/system/department/", "tests/packages/", "tests/appliance/running/")
+"""Folders whose files share a fixture that takes seconds: one worker runs them."""
 
 
 class FileScheduling(LoadFileScheduling):

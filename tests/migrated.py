@@ -2,8 +2,8 @@
 
 Migrations take 7 s of processor time for each new data folder, more than all else that an appliance
 does until it is ready. They run once for each state of the sources; `./run --check` and
-tests/appliance/test_process.py start appliances whose own migrations run. Tests in the process of
-pytest begin with copies, too; with PostgreSQL they migrate.
+tests/appliance/running/test_process.py start appliances whose own migrations run. Tests in the
+process of pytest begin with copies, too; with PostgreSQL they migrate.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -47,14 +48,26 @@ def fill_memory_database(alias: str, file: str) -> sqlite3.Connection:
 
 @cache
 def migrated() -> Path:
-    """Return the folder of the databases. Another process may make the same one; the first wins."""
-    target = STORED / fingerprint()
+    """Return the folder of the databases."""
+
+    def fill(made: Path) -> None:
+        for database in ("default", "metrics"):
+            migrate(made, database)
+
+    return stored(fingerprint(), fill)
+
+
+def stored(name: str, fill: Callable[[Path], None]) -> Path:
+    """Return the stored folder with this name, which `fill` fills if it is missing.
+
+    Another process may make the same one; the first wins.
+    """
+    target = STORED / name
     if target.exists():
         return target
     STORED.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=STORED))
-    for database in ("default", "metrics"):
-        migrate(made, database)
+    fill(made)
     try:
         made.rename(target)
     except OSError:
@@ -70,9 +83,13 @@ def migrate(data: Path, database: str) -> None:
 
 
 def fingerprint() -> str:
-    """Return a checksum of names and contents of all migrations, and of the settings."""
+    """Return a checksum of all migrations and of the settings."""
+    return checksum([*ROOT.glob("appliance/*/migrations/*.py"), ROOT / "appliance" / "settings.py"])
+
+
+def checksum(sources: Iterable[Path]) -> str:
+    """Return a checksum of the names and contents of files."""
     digest = hashlib.sha256()
-    sources = [*ROOT.glob("appliance/*/migrations/*.py"), ROOT / "appliance" / "settings.py"]
     for path in sorted(sources):
         digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

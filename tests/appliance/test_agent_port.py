@@ -18,6 +18,7 @@ from deploy.supervisor import wait_for
 from nodes.protocol import fleet_pb2
 from tests.appliance.appliance_process import STRANGER, ApplianceProcess, started
 from tests.appliance.live_agent import LiveAgent
+from tests.tokens import create_token
 
 PER_ADDRESS = 32
 CERTIFICATE_SECONDS = 60
@@ -151,7 +152,7 @@ def test_certificates_of_both_ports_are_renewed_while_connections_stay(
     appliance: ApplianceProcess, agent: LiveAgent
 ) -> None:
     ports = (appliance.https_port, appliance.fleet_port)
-    token = appliance.manage("create_token", "--role", "administrator")
+    token = create_token(appliance.data)
     first = [served_certificate(appliance, port, agent) for port in ports]
     web = http.client.HTTPSConnection(
         "127.0.0.1", appliance.https_port, context=appliance.context, timeout=60

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,9 +22,6 @@ from appliance.backups.models import Backup
 from appliance.backups.services import Outcome
 from appliance.runtime import live_settings
 from appliance.runtime.setting_sections import BackupSettings
-from deploy.supervisor import wait_for
-from tests.appliance.appliance_process import started
-from tests.appliance.test_backup import admin
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
@@ -130,27 +124,3 @@ def test_backups_beyond_the_number_to_keep_are_deleted(tmp_path: Path) -> None:
     assert left == {name_of(n) for n in (3, 4, 7, 8)}
     assert Event.objects.filter(kind="backup.deleted").count() == 3
     assert AuditRecord.objects.filter(action="backup.deleted").count() == 3
-
-
-def test_appliance_makes_a_backup_by_itself(tmp_path: Path) -> None:
-    (tmp_path / "stored").mkdir()
-    with started(tmp_path) as appliance:
-        assert admin(appliance.environment, "backup-key", str(tmp_path / "key")).returncode == 0
-        token = appliance.manage("create_token", "--role", "administrator")
-        change = {"backup": {"destination": str(tmp_path / "stored")}}
-        asyncio.run(
-            appliance.client().request(
-                "PATCH",
-                "/api/v1/settings",
-                headers={"Authorization": f"Bearer {token}"},
-                body=change,
-            )
-        )
-
-        def is_recorded() -> bool:
-            with closing(sqlite3.connect(appliance.data / "control.db")) as database:
-                return bool(database.execute("SELECT 1 FROM backups_backup").fetchall())
-
-        wait_for("a backup", is_recorded, appliance.log)
-        (made,) = (tmp_path / "stored").iterdir()
-        assert made.name.endswith(".age")

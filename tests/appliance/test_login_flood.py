@@ -12,6 +12,7 @@ import pytest
 
 from tests.appliance.appliance_process import PASSWORD, STRANGER, ApplianceProcess, started
 from tests.load.http import Client, HttpError
+from tests.tokens import create_token
 
 WRONG_LOGINS = 290
 HOLD_SECONDS, WATCHED_SECONDS, HEARTBEAT_SECONDS = 4.0, 6.0, 0.25
@@ -26,6 +27,11 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppliancePro
         body = {"username": "admin", "password": one_time, "new_password": PASSWORD}
         asyncio.run(running.client().request("POST", "/api/v1/login", body=body, headers={}))
         yield running
+
+
+@pytest.fixture(scope="module")
+def token(appliance: ApplianceProcess) -> str:
+    return create_token(appliance.data)
 
 
 async def log_in(client: Client, username: str, password: str) -> int:
@@ -75,9 +81,8 @@ def test_owner_signs_in_while_a_stranger_fails_at_the_same_account(
 @pytest.mark.long
 @pytest.mark.parametrize("source", ["127.0.0.1", STRANGER])
 def test_wrong_logins_delay_no_heartbeat_and_release_no_allocation(
-    appliance: ApplianceProcess, source: str
+    appliance: ApplianceProcess, token: str, source: str
 ) -> None:
-    token = appliance.manage("create_token", "--role", "administrator")
     headers = {"Authorization": f"Bearer {token}"}
 
     async def run() -> tuple[list[float], str]:

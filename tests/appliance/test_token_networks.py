@@ -26,6 +26,7 @@ from appliance.accounts.token_networks import covers, includes, normalized
 from tests.appliance.appliance_process import STRANGER, ApplianceProcess, started
 from tests.appliance.conftest import Cast, body
 from tests.load.http import HttpError
+from tests.tokens import create_token
 
 Clients = Callable[[User | None], Any]
 HOME = "127.0.0.1"
@@ -153,7 +154,7 @@ def test_doors_refuse_other_networks_and_the_last_use_is_stored_when_the_applian
 ) -> None:
     begin = int(time.time() // 60) * 60
     with started(tmp_path) as appliance:
-        writer = appliance.manage("create_token", "--role", "administrator")
+        writer = create_token(appliance.data)
         reader = check_every_door(appliance, writer)
         appliance.process.send_signal(signal.SIGTERM)
         assert appliance.process.wait(120) == 0

@@ -20,7 +20,7 @@ from appliance.pools.services import ensure_default_pool
 pytestmark = [
     pytest.mark.skipif(
         connection.vendor != "postgresql",
-        reason="SQLite allows one appliance only, see test_process.py",
+        reason="SQLite allows one appliance only, see running/test_process.py",
     ),
     pytest.mark.django_db(transaction=True),
 ]

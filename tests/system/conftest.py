@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import BUILD, ROOT, Stack, wait_for
+from deploy.supervisor import BUILD, ROOT, MachineNode, Stack, wait_for
 from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context, save_context
 from tests.migrated import place_migrated_databases
 from tests.ports import port
 from tests.remoting.node import EVENT_SECONDS
+from tests.tokens import create_token
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
 VICTIMS = [
@@ -43,16 +44,20 @@ class Pool:
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def token(self, user: str, role: str) -> str:
-        """Return a token of a user with a role, which is made at the first call: it takes 1 s."""
+        """Return a token of a user with a role, which the appliance gets at the first call."""
         if (user, role) not in self.tokens:
-            made = self.stack.manage("create_token", "--user", user, "--role", role)
-            self.tokens[user, role] = made.splitlines()[-1]
+            self.tokens[user, role] = create_token(self.stack.appliance_data, user, role)
         return self.tokens[user, role]
 
     @property
     def api(self) -> Api:
         """A new connection with the token of the context."""
         return Api(Context(**json.loads(self.context.read_text())))
+
+    def start_node(self, node: MachineNode) -> None:
+        """Enrol a node by the API, which spares a process of 1 s for the token, and start it."""
+        node.enrol(self.api.request("POST", "enrolment-tokens")["token"])
+        self.stack.start_node(node)
 
     def start(
         self, percent: int, *command: str, options: Sequence[str] = (), **environment: str
@@ -172,9 +177,7 @@ def started(
     place_migrated_databases(stack.appliance_data)
     try:
         stack.start_appliance()
-        token = stack.manage(
-            "create_token", "--role", "administrator", "--hours", "1"
-        ).splitlines()[-1]
+        token = create_token(stack.appliance_data)
         pool = Pool(
             stack,
             save_context(
@@ -183,11 +186,11 @@ def started(
             ),
         )
         if nodes is None:
-            stack.start_node()
+            pool.start_node(stack.node)
         else:
             stack.nodes.clear()
             for name, gpus in nodes.items():
-                stack.start_node(stack.add_node(name, gpus))
+                pool.start_node(stack.add_node(name, gpus))
         pool.wait(
             "the nodes",
             lambda: (

@@ -17,16 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from appliance.fleet.certificates import load_authority, sign_node_certificate
 from nodes.enrolment import new_key_and_csr
-from tests.appliance.appliance_process import ApplianceProcess, started
+from tests.appliance.appliance_process import ApplianceProcess
 
 SILENT_CONNECTIONS = 970
 """Nearly all descriptors of a process with the usual limit of 1,024."""
-
-
-@pytest.fixture(scope="module")
-def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
-    with started(tmp_path_factory.mktemp("appliance")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -39,9 +33,8 @@ def many_descriptors() -> Iterator[None]:
 
 @pytest.mark.parametrize("says_hello", [False, True], ids=["nothing sent", "handshake begun"])
 def test_rest_is_available_beside_silent_connections(
-    appliance: ApplianceProcess, many_descriptors: None, says_hello: bool
+    appliance: ApplianceProcess, token: str, many_descriptors: None, says_hello: bool
 ) -> None:
-    token = appliance.manage("create_token", "--role", "administrator")
     headers = {"Authorization": f"Bearer {token}"}
 
     async def use_rest() -> None:

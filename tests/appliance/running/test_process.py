@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import ROOT
-from tests.appliance.appliance_process import ApplianceProcess, started, started_as_it_is
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[ApplianceProcess]:
-    with started(tmp_path) as running:
-        yield running
+from tests.appliance.appliance_process import ApplianceProcess, started_as_it_is
 
 
 @pytest.fixture
@@ -26,7 +20,7 @@ def new_appliance(tmp_path: Path) -> Iterator[ApplianceProcess]:
         yield running
 
 
-def test_api_page_needs_no_network_and_second_appliance_is_rejected(
+def test_new_appliance_needs_no_network_rejects_a_second_one_and_ends_at_sigterm(
     new_appliance: ApplianceProcess,
 ) -> None:
     appliance = new_appliance
@@ -47,11 +41,6 @@ def test_api_page_needs_no_network_and_second_appliance_is_rejected(
         check=False,
     )
     assert second.returncode != 0 and "Another appliance uses" in second.stderr
-
-
-def test_sigterm_ends_the_appliance(
-    appliance: ApplianceProcess,
-) -> None:
     appliance.process.send_signal(signal.SIGTERM)
     assert appliance.process.wait(60) == 0
 
