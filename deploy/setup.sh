@@ -1,6 +1,6 @@
 # Functions that prepare a checkout: system packages, virtual environment, data plane, console.
 #
-# Sourced by run, test, bench and .ci/run, which set ROOT; it sets PYTHON. `setup LOCK...` takes every
+# Sourced by run, test, bench and the gate, which set ROOT; it sets PYTHON. `setup LOCK...` takes every
 # step. With FOR_TESTS=1 it also installs the packages that only tests need. A step whose inputs are
 # unchanged is skipped, so a set-up with nothing to do takes less than a second. An interrupted step
 # runs again the next time. A second set-up of the same checkout waits for the first.

@@ -28,7 +28,8 @@ WAIT_SECONDS = 60.0
 def create_token(data: Path, user: str = "local", role: str = "administrator") -> str:
     """Add a service user's token to the SQLite database of a data folder. Return its text.
 
-    Appliances of the same sources have the same token, and one appliance has it once.
+    Appliances of the same sources have the same token. Call it once for each user and appliance: a
+    second call raises sqlite3.IntegrityError.
     """
     made = made_token(user, role)
     now = datetime.now(UTC)

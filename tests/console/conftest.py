@@ -118,7 +118,10 @@ class Console:
         expect(self.page.get_by_label("Loading", exact=True)).to_have_count(0)
 
     def leave(self) -> None:
-        """Leave nothing of a test to the next one, which opens the console again."""
+        """Remove routes, storage and viewport of a test: the next one opens the console again.
+
+        Listeners, clock and cookies stay. A test that changes these uses `own_console`.
+        """
         self.page.unroute_all(behavior="ignoreErrors")
         self.page.goto(self.url + "/healthz")
         self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
@@ -148,7 +151,10 @@ def start_program(pool: Pool, percent: int, pause_ms: int = PAUSE_MS) -> subproc
 
 
 def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
-    """Return a page of a new user with this role, signed in by the cookie that a login sets."""
+    """Return a page signed in, by the cookie that a login sets, as the user named like the role.
+
+    All pages of a role have one token.
+    """
     token = pool.token(role, role)
     context.add_cookies(
         [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Request, expect
 
 from tests.console.conftest import Console
 from tests.system.conftest import Pool
@@ -30,7 +30,12 @@ def test_menu_of_a_quota_tells_a_viewer_why_it_cannot_be_changed(
 ) -> None:
     page = viewer.page
     asked: list[str] = []
-    page.on("request", lambda r: asked.append(r.url) if r.url.endswith(ACTIONS) else None)
+
+    def note(request: Request) -> None:
+        if request.url.endswith(ACTIONS):
+            asked.append(request.url)
+
+    page.on("request", note)
     with quota_of_department(pool, "optics"):
         viewer.open("/pools?tab=quotas")
         menu = page.get_by_role("button", name="Actions of optics")
@@ -46,6 +51,7 @@ def test_menu_of_a_quota_tells_a_viewer_why_it_cannot_be_changed(
         expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.get_by_role("dialog")).to_have_count(0)
+    page.remove_listener("request", note)
     assert len(asked) == 1
 
 

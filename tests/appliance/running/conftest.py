@@ -1,8 +1,7 @@
 """An appliance that the tests of this folder share: each start costs 4 s of processor time.
 
 The tests add users and pools with names of their own, and set changed settings back. Those that
-stop the appliance, or need other limits or an own first sign-in, start one of their own, outside
-this folder.
+stop the appliance, or need other limits or an own first sign-in, start one of their own.
 """
 
 from __future__ import annotations
