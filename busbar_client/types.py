@@ -1494,6 +1494,10 @@ class Me(TypedDict):
     """A second factor is required and missing. There are no privileges until a sign-in sets
     one up.
     """
+    feed_position: str
+    """Position of the feed before this answer. A client that reads objects after it and then
+    watches with it as `since` misses no change.
+    """
     roles: list[RoleBinding]
     """The role bindings of the user and of the groups that the user is in."""
     privileges: list[str]
@@ -3162,6 +3166,10 @@ class SignedIn(TypedDict):
     must_set_up_second_factor: bool
     """A second factor is required and missing. There are no privileges until a sign-in sets
     one up.
+    """
+    feed_position: str
+    """Position of the feed before this answer. A client that reads objects after it and then
+    watches with it as `since` misses no change.
     """
     roles: list[RoleBinding]
     """The role bindings of the user and of the groups that the user is in."""

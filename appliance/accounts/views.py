@@ -18,6 +18,7 @@ from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.accounts.second_factor_policy import lacks_second_factor
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
+from appliance.db import change_log
 
 
 class MeSerializer(serializers.ModelSerializer[User]):
@@ -37,6 +38,10 @@ class MeSerializer(serializers.ModelSerializer[User]):
         help_text="A second factor is required and missing. There are no privileges until a "
         "sign-in sets one up."
     )
+    feed_position = serializers.SerializerMethodField(
+        help_text="Position of the feed before this answer. A client that reads objects after it "
+        "and then watches with it as `since` misses no change."
+    )
 
     class Meta:
         model = User
@@ -47,6 +52,7 @@ class MeSerializer(serializers.ModelSerializer[User]):
             "source",
             "second_factor_since",
             "must_set_up_second_factor",
+            "feed_position",
             "roles",
             "privileges",
         )
@@ -55,6 +61,9 @@ class MeSerializer(serializers.ModelSerializer[User]):
 
     def get_must_set_up_second_factor(self, user: User) -> bool:
         return lacks_second_factor(user)
+
+    def get_feed_position(self, user: User) -> str:
+        return change_log.feed_position()
 
     @extend_schema_field(RoleBindingSerializer(many=True))
     def get_roles(self, user: User) -> list[dict[str, object]]:

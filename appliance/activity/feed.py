@@ -205,6 +205,11 @@ class Hub:
     def sequence(self) -> int:
         return self._sequence
 
+    @property
+    def position(self) -> str:
+        """The epoch and the newest sequence number, as `since` of GET /watch takes them."""
+        return f"{self.epoch}.{self._sequence}"
+
     @contextmanager
     def listening(self, kind: str, object_id: UUID) -> Iterator[asyncio.Event]:
         """Yield an event of the running loop that each committed change of the object sets."""
@@ -361,3 +366,4 @@ class Hub:
 
 hub = Hub()
 change_log.subscribe(hub.publish, *OBJECT_TOPICS)
+change_log.feed_position = lambda: hub.position

@@ -115,6 +115,9 @@ _open = _OpenTransaction()
 _lock = threading.Lock()
 _sequence = 0
 
+feed_position: Callable[[], str] = str
+"""Returns the position of the feed of this process. The feed, a higher layer, sets it."""
+
 
 def subscribe(reader: Reader, *topics: Topic) -> Callable[[], None]:
     """Call `reader` with each committed change, on the thread that committed. It must not block.

@@ -97,6 +97,22 @@ def test_stream_closed_before_first_change_resumes_without_loss(pool: Pool) -> N
             assert name in again.next("event")[1]["row"]["message"]
 
 
+def test_stream_from_the_position_of_before_a_change_contains_the_change(pool: Pool) -> None:
+    """A client that reads the position, then the objects, then watches misses nothing."""
+    token, node = pool.token("watch-operator", "operator"), pool.api.items("nodes")[0]["id"]
+    with watching(pool, token, kinds="node") as first:  # changes are kept while there is a stream
+        first.next("hello")
+        position = pool.api.request("GET", "me")["feed_position"]
+        pool.api.request("POST", f"nodes/{node}/cordon")
+        try:
+            while first.next("node")[1]["row"]["state"] != "cordoned":
+                pass
+            with watching(pool, token, kinds="node", since=position) as late:
+                assert late.next("node")[1]["row"]["state"] == "cordoned"
+        finally:
+            pool.api.request("POST", f"nodes/{node}/uncordon")
+
+
 def test_expired_or_invalid_query_is_rejected(pool: Pool) -> None:
     token = pool.token("watch-operator", "operator")
     for query, status, code in (

@@ -241,6 +241,7 @@ FIELDS: dict[str, Field] = {
     "present": Field(True, "The last report of the node listed the GPU."),
     "priority": Field(50, "Priority in the queue, 0 to 100."),
     "private_key": Field("", "Private key in OpenSSH format."),
+    "feed_position": Field("9f86d081884c7d65.4711"),
     "privileges": Field(["allocations.view", "inventory.view"], "Names of the privileges."),
     "program": Field("python", "Name of the program."),
     "progress_percent": Field(40, "Progress in percent."),

@@ -2,9 +2,9 @@
 import { Button } from "@patternfly/react-core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type Me, Problem, api, unwrap } from "../api/client";
-import { openFeed } from "../api/feed";
+import { openFeed, parsePosition } from "../api/feed";
 import { router } from "../router";
 import { t, useLanguage } from "../text/text";
 import { LoadingState, StateBlock } from "../ui/states";
@@ -30,6 +30,7 @@ function Console({ user, signedOut }: { user: Me; signedOut: boolean }) {
   const language = useLanguage();
   const [live, setLive] = useState(false);
   const [lastLive, setLastLive] = useState<string | null>(null);
+  const position = useRef(parsePosition(user.feed_position));
   useEffect(() => {
     if (signedOut) return;
     const onState = (connected: boolean) => {
@@ -40,7 +41,7 @@ function Console({ user, signedOut }: { user: Me; signedOut: boolean }) {
       // Queries that failed during an outage run again.
       if (connected) void cache.invalidateQueries({ predicate: (q) => q.state.status === "error" });
     };
-    const feed = openFeed(cache, onState, () => cache.setQueryData(["me"], null));
+    const feed = openFeed(cache, position.current, onState, () => cache.setQueryData(["me"], null));
     return () => feed.close();
   }, [signedOut, cache]);
   return (

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { QueryClient } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type Feed, openFeed } from "./feed";
+import { type Feed, openFeed, parsePosition } from "./feed";
 import { readMerged } from "./rows";
 
 /** WebSocket whose server side is the test. */
@@ -35,9 +35,9 @@ beforeEach(() => {
   vi.stubGlobal("WebSocket", FakeSocket);
   cache.setQueryData(["rows", "gpu"], [{ id: "a", notes: "" }]);
   states.length = 0;
-  feed = openFeed(cache, (live) => states.push(live), signedOut);
+  feed = openFeed(cache, parsePosition("e1.7"), (live) => states.push(live), signedOut);
   FakeSocket.newest.onopen();
-  FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 7, resumed: false });
+  FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 7, resumed: true });
 });
 afterEach(() => {
   feed.close();
@@ -58,6 +58,19 @@ test("a change replaces its row, adds a new one first, and deletes a removed one
   ]);
   FakeSocket.newest.receive(change(10, "a", null));
   expect(cache.getQueryData(["rows", "gpu"])).toEqual([{ id: "b", notes: "" }]);
+});
+
+test("the first connection continues at the position of before the lists were read", () => {
+  expect(FakeSocket.newest.sent[0]).toEqual({ type: "hello", epoch: "e1", sequence: 7 });
+});
+
+test("a first connection that cannot continue there invalidates all lists", () => {
+  const invalidate = vi.spyOn(cache, "invalidateQueries");
+  const other = openFeed(cache, parsePosition("e0.3"), () => {}, signedOut);
+  FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 7, resumed: false });
+  vi.runOnlyPendingTimers();
+  expect(invalidate).toHaveBeenCalledWith({ queryKey: ["rows"] });
+  other.close();
 });
 
 test("a reconnecting client sends its epoch and last sequence number", () => {

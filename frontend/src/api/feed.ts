@@ -27,19 +27,32 @@ export interface Feed {
   close(): void;
 }
 
+/** What the cache contains: all changes up to this one. `openFeed` continues after it. */
+export interface Position {
+  epoch: string;
+  sequence: number;
+  /** A feed was connected before: answers about actions may be older than changes of roles. */
+  wasLive: boolean;
+}
+
+/** Return the position of an answer of the appliance, before any list is read. */
+export function parsePosition(text: string): Position {
+  const [epoch = "", sequence = "-1"] = text.split(".");
+  return { epoch, sequence: Number(sequence), wasLive: false };
+}
+
 /**
- * Keep a WebSocket open until closed. `onState` receives the connection state; `onSignedOut` is
- * called when the token is no longer valid.
+ * Keep a WebSocket open until closed, and `position` up to date. `onState` receives the connection
+ * state; `onSignedOut` is called when the token is no longer valid.
  */
 export function openFeed(
   cache: QueryClient,
+  position: Position,
   onState: (live: boolean) => void,
   onSignedOut: () => void,
 ): Feed {
   let socket: WebSocket | undefined;
   let closed = false;
-  let epoch = "";
-  let sequence = -1;
   let delay = MIN_RETRY_MS;
   let timer = 0;
 
@@ -56,21 +69,21 @@ export function openFeed(
   function handle(message: Message) {
     if (message.type === "samples") return addSamples(message.gpus);
     if (message.type === "hello") {
-      const first = sequence === -1;
-      epoch = message.epoch;
+      position.epoch = message.epoch;
       if (!message.resumed) {
-        sequence = message.sequence;
-        if (!first) invalidateSoon("rows");
+        position.sequence = message.sequence;
+        invalidateSoon("rows");
       }
-      if (!first) invalidateSoon("actions");
+      if (position.wasLive || !message.resumed) invalidateSoon("actions");
+      position.wasLive = true;
       delay = MIN_RETRY_MS;
       onState(true);
       send({ type: "watch", gpus: watched() });
     } else if (message.type === "resync") {
-      sequence = message.sequence;
+      position.sequence = message.sequence;
       invalidateSoon("rows", "actions");
     } else {
-      sequence = message.items.at(-1)?.sequence ?? sequence;
+      position.sequence = message.items.at(-1)?.sequence ?? position.sequence;
       applyChanges(cache, message.items);
       invalidateAnswers(cache, message.items);
     }
@@ -78,14 +91,15 @@ export function openFeed(
 
   function connect() {
     socket = new WebSocket(`wss://${location.host}/api/v1/feed`);
-    socket.onopen = () => send({ type: "hello", epoch, sequence });
+    socket.onopen = () =>
+      send({ type: "hello", epoch: position.epoch, sequence: position.sequence });
     socket.onmessage = (e) => handle(JSON.parse(e.data as string) as Message);
     socket.onclose = (e) => {
       onState(false);
       if (closed) return;
       if (e.code === UNAUTHENTICATED) return onSignedOut();
       if (e.code === ROLES_CHANGED) {
-        epoch = ""; // not resumed: all lists are read again
+        position.epoch = ""; // not resumed: all lists are read again
         for (const name of ["me", "actions"]) void cache.invalidateQueries({ queryKey: [name] });
       }
       timer = window.setTimeout(connect, delay * (0.5 + Math.random()));
