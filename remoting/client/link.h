@@ -187,6 +187,7 @@ class Link {
   void run_shared();
   void watch_socket();
   bool receive_shared();
+  bool end_without_frames();
   void read_frames();
   bool poll_until(const std::function<bool()>& done);
 

@@ -42,6 +42,15 @@ void Link::read_frames() {
   }
 }
 
+// Ends the link unless frames are left. A thread that has read the last ones, perhaps the reason of
+// the end, parses them before it unlocks.
+bool Link::end_without_frames() {
+  std::lock_guard lock(receive_mutex_);
+  if (shared_->has_frames()) return false;
+  fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended");
+  return true;
+}
+
 void Link::run_shared() {
   int idle = 0;
   while (!error()) {
@@ -55,10 +64,7 @@ void Link::run_shared() {
       idle = 0;
       continue;
     }
-    if (peer_gone_ && !shared_->has_frames()) {
-      fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended");
-      break;
-    }
+    if (peer_gone_ && end_without_frames()) break;
     if (++idle < kIdleRounds) {
       __builtin_ia32_pause();
       continue;

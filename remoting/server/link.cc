@@ -109,6 +109,19 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
   if (!outbox_.empty()) wake();  // receive() must poll for room in the socket
 }
 
+void Link::wait_for_close() {
+  if (shared_) return;  // the frames outlive this process
+  while (alive_) {
+    pollfd p{tls_.fd(), POLLRDHUP, 0};
+    {
+      std::lock_guard lock(mutex_);
+      flush();
+      if (!outbox_.empty()) p.events |= POLLOUT;
+    }
+    if (poll(&p, 1, kWatchMs) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) return;
+  }
+}
+
 void Link::send_shared(wire::Frame kind, const wire::FrameHeader& h, const void* head,
                        size_t head_bytes, const void* body, size_t body_bytes) {
   shared_->write(&h, sizeof h, alive_);

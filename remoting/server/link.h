@@ -35,6 +35,10 @@ class Link {
   void send(wire::Frame kind, const void* head, size_t head_bytes, const void* body = nullptr,
             size_t body_bytes = 0);
 
+  // Blocks until the client has closed the connection. A process that ends before, while records
+  // of the client are unread, resets the connection: the client may lose frames.
+  void wait_for_close();
+
   // False while the outbox exceeds its budget. The receiving thread then takes no records, because
   // they may cause frames; it goes on sending.
   bool has_room() const { return !full_.load(std::memory_order_relaxed); }

@@ -21,7 +21,7 @@ void end_process(const std::string& reason, int code) {
   std::_Exit(code);
 }
 
-// Sending blocks while the client takes nothing, so a thread ends the process in any case.
+// A client that takes nothing would block this, so a thread ends the process in any case.
 void end_session(Link& link, CUresult error, const std::string& reason) {
   struct {
     uint32_t error;
@@ -33,6 +33,7 @@ void end_session(Link& link, CUresult error, const std::string& reason) {
     end_process(reason, 0);
   }).detach();
   link.send(wire::Frame::session_error, &body, sizeof body);
+  link.wait_for_close();
   end_process(reason, 0);
 }
 
