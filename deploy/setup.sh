@@ -52,7 +52,8 @@ missing_packages() {
 # slapd; Python.h, with which Triton compiles its launcher; debootstrap for root file systems, as root
 # only.
 missing_test_packages() {
-  command -v chromium >/dev/null 2>&1 || printf 'chromium '
+  if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then browser=chromium-headless-shell; else browser=chromium; fi
+  command -v $browser >/dev/null 2>&1 || printf '%s ' $browser
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
   [ -f /usr/include/gtest/gtest.h ] || printf 'libgtest-dev '
   ls /usr/include/python3*/Python.h >/dev/null 2>&1 || printf 'python3-dev '

@@ -64,7 +64,7 @@ make_folder()
 data = FOLDER / "data"
 data.mkdir(mode=0o700)
 os.environ["BUSBAR_DATA"] = str(data)
-os.environ["BUSBAR_SOFTGPU_CACHE"] = str(ROOT / "build" / f"test-kernels-{WORKER or 'gw0'}")
+os.environ["BUSBAR_SOFTGPU_CACHE"] = str(ROOT / "build" / "test-kernels")
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
 os.environ.pop("BUSBAR_TEST_PORTS", None)  # of the process that started this one
 

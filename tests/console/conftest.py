@@ -1,7 +1,8 @@
-"""Fixtures: a stack for the console tests and a signed-in page in Debian's Chromium."""
+"""Fixtures: a stack for the console tests and a signed-in page in Chromium."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from deploy.supervisor import BUILD, ROOT
 from tests.ports import port
@@ -17,7 +18,8 @@ from tests.remoting.conftest import compiled  # noqa: F401
 from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool, started
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium-headless-shell") or "/usr/bin/chromium"
+"""With windows, which the other one has without showing them, a page costs three times as much."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -38,7 +40,6 @@ WORK_SECONDS = 600
 PAUSE_MS = 1000
 """Pause of a program that a page shows: it leaves the processors to the browser."""
 
-VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 EVENT_MS = 1000 * EVENT_SECONDS
 NewContext = Callable[[], BrowserContext]
 NAVIGATE = """([path, limit]) => new Promise((rendered, failed) => {
@@ -62,7 +63,7 @@ def browser_type_launch_args() -> dict[str, Any]:
 def browser_context_args() -> dict[str, Any]:
     return {
         "ignore_https_errors": True,
-        "viewport": VIEWPORT,
+        "viewport": {"width": 1440, "height": 900},
         "locale": "en-GB",
     }
 
@@ -117,17 +118,6 @@ class Console:
         self.page.evaluate(NAVIGATE, [path, EVENT_MS])
         expect(self.page.get_by_label("Loading", exact=True)).to_have_count(0)
 
-    def leave(self) -> None:
-        """Remove routes, storage and viewport of a test: the next one opens the console again.
-
-        Listeners, clock and cookies stay. A test that changes these uses `own_console`.
-        """
-        self.page.unroute_all(behavior="ignoreErrors")
-        self.page.goto(self.url + "/healthz")
-        self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
-        self.page.set_viewport_size(VIEWPORT)
-        self.errors.clear()
-
     def violations(self, *rules: str) -> list[str]:
         """Return the accessibility violations on the page: of the named rules, or of all."""
         if not self.page.evaluate("'axe' in window"):
@@ -176,51 +166,18 @@ def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     return console
 
 
-@pytest.fixture(scope="package")
-def page_of(
-    browser: Browser, browser_context_args: dict[str, Any], console_pool: Pool
-) -> Iterator[Callable[[str], Console]]:
-    """Return a function that returns the page of a role, which all tests load again.
-
-    A new page would cost Chromium 1.6 s of processor time more for each test.
-    """
-    consoles: dict[str, Console] = {}
-
-    def of(role: str) -> Console:
-        if role not in consoles:
-            context = browser.new_context(**browser_context_args)
-            context.set_default_timeout(EVENT_MS)
-            consoles[role] = sign_in(context, console_pool, role)
-        return consoles[role]
-
-    yield of
-    for console in consoles.values():
-        console.page.context.close()
-
-
-def opened(console: Console) -> Iterator[Console]:
-    console.open()
-    yield console
-    errors = list(console.errors)
-    console.leave()
-    assert errors == []
-
-
 @pytest.fixture
-def console(page_of: Callable[[str], Console], pool: Pool) -> Iterator[Console]:
-    yield from opened(page_of("administrator"))
-
-
-@pytest.fixture
-def viewer(page_of: Callable[[str], Console], pool: Pool) -> Iterator[Console]:
-    yield from opened(page_of("viewer"))
-
-
-@pytest.fixture
-def own_console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
-    """Return a page for a test that changes the page itself, such as its clock."""
+def console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
+    """Return an administrator's page, with nothing open yet."""
     console = sign_in(context, pool, "administrator")
-    console.open()
+    yield console
+    assert console.errors == []
+
+
+@pytest.fixture
+def viewer(context: BrowserContext, pool: Pool) -> Iterator[Console]:
+    """Return a viewer's page, with nothing open yet."""
+    console = sign_in(context, pool, "viewer")
     yield console
     assert console.errors == []
 

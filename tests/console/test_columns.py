@@ -102,6 +102,7 @@ def test_menu_is_whole_and_accessible_in_both_themes(console: Console, screensho
 
 def test_menu_is_in_chinese(console: Console, screenshots: Path) -> None:
     page = console.page
+    console.open()
     page.evaluate("localStorage.setItem('busbar.language', 'zh')")
     page.goto(console.url + "/fleet?tab=nodes")
     page.get_by_role("button", name=re.compile("^列")).click()

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from deploy.supervisor import ROOT, wait_for
 from remoting.cli.api import Context, save_context
@@ -94,6 +96,7 @@ def test_partitions_appear_move_and_disappear_with_programs(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     open_gpu(console)
     expect(segments(page)).to_have_count(0)
     first = start_program(pool, 40)
@@ -133,6 +136,7 @@ def test_program_with_unsupported_call_is_marked(
     console: Console, pool: Pool, screenshots: Path, compiled: Callable[[str], Path]
 ) -> None:
     page = console.page
+    console.open()
     program = pool.start(30, str(compiled("refused")), str(WORK_SECONDS))
     open_gpu(console)
     mark = page.get_by_role("grid", name="Running programs").get_by_text("cuParamSetTexRef")
@@ -153,6 +157,7 @@ def test_allocation_from_dialog_outlives_its_page(
     console: Console, pool: Pool, screenshots: Path, tmp_path: Path
 ) -> None:
     page = console.page
+    console.open()
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Name").fill("from-the-console")
     page.get_by_role("spinbutton", name="Percent of each GPU").fill("45")
@@ -204,6 +209,7 @@ def test_allocation_from_dialog_outlives_its_page(
 
 def test_dialog_shows_why_a_request_can_never_start(console: Console) -> None:
     page = console.page
+    console.open()
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Number of GPUs").fill("3")
     page.get_by_role("button", name="Allocate", exact=True).click()
@@ -219,6 +225,7 @@ def test_dialog_shows_why_a_request_can_never_start(console: Console) -> None:
 
 
 def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) -> None:
+    console.open()
     waiting = pool.api.request(
         "POST",
         "allocations",
@@ -234,25 +241,26 @@ def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) 
 
 
 def test_capacity_is_grouped_by_pool_and_by_node(
-    own_console: Console, pool: Pool, screenshots: Path
+    console: Console, pool: Pool, screenshots: Path
 ) -> None:
-    own_console.page.clock.install()
-    own_console.open("/")
-    table = own_console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
+    console.page.clock.install()
+    console.open("/")
+    table = console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
     expect(table.get_by_role("rowheader", name="default")).to_be_visible()
     program = start_program(pool, 50)
-    own_console.page.clock.fast_forward(CAPACITY_INTERVAL_MS)
+    console.page.clock.fast_forward(CAPACITY_INTERVAL_MS)
     expect(
         table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)
     ).to_contain_text("0.5")
-    own_console.page.screenshot(path=screenshots / "capacity.png")
-    own_console.page.get_by_role("button", name="node", exact=True).click()
+    console.page.screenshot(path=screenshots / "capacity.png")
+    console.page.get_by_role("button", name="node", exact=True).click()
     expect(table.get_by_role("rowheader", name=pool.api.items("nodes")[0]["name"])).to_be_visible()
     program.terminate()
 
 
 def test_page_reconnects_after_appliance_is_killed(console: Console, pool: Pool) -> None:
     page = console.page
+    console.open()
     pool.kill("appliance")
     restarted = pool.stack.appliance.process
     assert restarted is not None
@@ -270,12 +278,23 @@ def test_page_reconnects_after_appliance_is_killed(console: Console, pool: Pool)
     console.errors.clear()  # connection failures during the restart
 
 
+def has_tooltip_after_focus(button: Locator) -> bool:
+    """PatternFly's timers hide the tooltip of a button in its first 0.6 s."""
+    button.blur()
+    button.focus()
+    with suppress(TimeoutError):
+        button.page.get_by_role("tooltip").wait_for(timeout=1000)
+    return button.page.get_by_role("tooltip").is_visible()
+
+
 def test_viewer_sees_disabled_actions_with_reason(viewer: Console, pool: Pool) -> None:
     page = viewer.page
+    viewer.open()
     for button, what in (("Allocate GPUs", "allocate GPUs"), ("Add node", "add and remove nodes")):
         found = page.get_by_role("button", name=button)
         expect(found).to_be_disabled()
-        found.focus()  # the reason is reachable by keyboard
+        # The reason is reachable by keyboard.
+        pool.wait("the reason", partial(has_tooltip_after_focus, found))
         expect(page.get_by_role("tooltip")).to_contain_text(f"do not allow this: {what}.")
         page.keyboard.press("Escape")
     program = start_program(pool, 20)
@@ -287,6 +306,7 @@ def test_viewer_sees_disabled_actions_with_reason(viewer: Console, pool: Pool) -
 
 def test_tree_filters_selects_and_follows_url(console: Console) -> None:
     page = console.page
+    console.open()
     tree = page.get_by_role("tree", name="Inventory")
     page.get_by_label("Filter the tree").fill("GPU 1")
     expect(tree.get_by_text("GPU 0")).to_have_count(0)
@@ -302,6 +322,7 @@ def test_pages_have_no_accessibility_violations(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     program = start_program(pool, 30)
     found: dict[str, list[str]] = {}
     node, gpu = pool.api.items("nodes")[0]["id"], pool.api.items("partitions")[0]["gpu_id"]
@@ -340,6 +361,7 @@ def test_release_names_the_program_that_it_ends(console: Console, pool: Pool) ->
 
 def test_page_in_a_chunk_opens_after_an_outage(console: Console, pool: Pool) -> None:
     page = console.page
+    console.open()
     page.route("**/assets/FleetPage-*.js*", lambda route: route.abort())
     page.get_by_role("link", name="Fleet").click()
     expect(page.get_by_text("This page could not be fetched")).to_be_visible()
@@ -362,6 +384,7 @@ def test_failed_list_is_an_error_and_not_an_empty_one(console: Console) -> None:
 
 def test_palette_opens_objects_and_refuses_what_the_server_refuses(viewer: Console) -> None:
     page = viewer.page
+    viewer.open()
     page.keyboard.press("Control+k")
     search = page.locator("#palette")
     search.fill("GPU 1")
@@ -394,6 +417,7 @@ def test_administrator_creates_and_deletes_a_user(console: Console, pool: Pool) 
 
 def test_language_changes_to_chinese_and_is_remembered(console: Console) -> None:
     page = console.page
+    console.open()
     page.get_by_role("button", name="administrator").click()
     page.get_by_role("menuitem", name="简体中文").click()
     expect(page.get_by_role("heading", level=1, name="总览")).to_be_visible()
@@ -402,16 +426,16 @@ def test_language_changes_to_chinese_and_is_remembered(console: Console) -> None
     page.evaluate("localStorage.removeItem('busbar.language')")
 
 
-def test_page_loads_only_own_origin_with_strict_policy(own_console: Console, pool: Pool) -> None:
+def test_page_loads_only_own_origin_with_strict_policy(console: Console, pool: Pool) -> None:
     loaded: list[str] = []
-    own_console.page.on("request", lambda r: loaded.append(r.url))
-    own_console.open("/")
-    open_gpu(own_console)
+    console.page.on("request", lambda r: loaded.append(r.url))
+    console.open("/")
+    open_gpu(console)
     assert all(
         url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:"))
         for url in loaded
     ), loaded
-    policy = own_console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
+    policy = console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
 
 

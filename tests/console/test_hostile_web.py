@@ -82,6 +82,7 @@ def test_search_shows_hostile_names_as_text(
     console: Console, hostile: dict[str, list[str]]
 ) -> None:
     page = console.page
+    console.open()
     page.keyboard.press("Control+k")
     for text in TEXTS:
         page.locator("#palette").fill(text)
@@ -89,8 +90,8 @@ def test_search_shows_hostile_names_as_text(
     assert page.evaluate("window.acted") is None
 
 
-def test_address_of_a_page_does_not_act(own_console: Console) -> None:
-    page = own_console.page
+def test_address_of_a_page_does_not_act(console: Console) -> None:
+    page = console.page
     requested: list[str] = []
     page.on("request", lambda r: requested.append(r.url))
     for path in (
@@ -101,12 +102,12 @@ def test_address_of_a_page_does_not_act(own_console: Console) -> None:
         f"/api/docs?url={FOREIGN}/schema&configUrl={FOREIGN}/config",
         f"//{FOREIGN[8:]}/",
     ):
-        page.goto(own_console.url + path)
+        page.goto(console.url + path)
         page.wait_for_load_state("networkidle")
-        assert page.url.startswith(own_console.url), page.url
+        assert page.url.startswith(console.url), page.url
         assert not [url for url in requested if url.startswith(FOREIGN)], requested
         assert page.evaluate("window.acted") is None
-    own_console.errors.clear()  # such as the status 404 of a page
+    console.errors.clear()  # such as the status 404 of a page
 
 
 ATTACK = """
@@ -149,9 +150,9 @@ async ([url, node]) => {
 
 
 def test_page_of_the_same_site_changes_and_reads_nothing_with_the_cookie(
-    own_console: Console, pool: Pool
+    console: Console, pool: Pool
 ) -> None:
-    page, node = own_console.page, pool.api.items("nodes")[0]
+    page, node = console.page, pool.api.items("nodes")[0]
     tokens, users = pool.api.items("tokens"), pool.api.items("users")
 
     def serve(route: Route) -> None:
@@ -161,13 +162,13 @@ def test_page_of_the_same_site_changes_and_reads_nothing_with_the_cookie(
     page.goto(f"{FOREIGN}/attack")
     sent: list[str] = []
     page.on("request", lambda r: sent.append(r.all_headers().get("cookie", "")))
-    found = page.evaluate(ATTACK, [own_console.url, node["id"]])
+    found = page.evaluate(ATTACK, [console.url, node["id"]])
     assert any(COOKIE in cookie for cookie in sent), "the attack did not have the cookie"
     assert found == {"results": ["blocked"] * 3, "code": 4401}
     assert pool.api.request("GET", f"nodes/{node['id']}")["state"] == node["state"]
     assert pool.api.items("users") == users
     assert {t["id"] for t in pool.api.items("tokens")} == {t["id"] for t in tokens}
-    own_console.errors.clear()
+    console.errors.clear()
 
 
 def test_console_is_in_no_frame(console: Console) -> None:

@@ -83,6 +83,7 @@ def test_acknowledged_alarm_leaves_the_count_and_links_to_its_object(
     console: Console, alarm: str, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     see_all(page)
     bell(page, 1).click()
     notice = drawer(page).get_by_role("listitem").filter(has_text=ALARM)
@@ -101,6 +102,7 @@ def test_own_failed_task_is_a_notice_until_it_is_seen(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     see_all(page)
     fail_task(console, pool)
     bell(page, 1).focus()
@@ -122,6 +124,7 @@ def test_own_failed_task_is_a_notice_until_it_is_seen(
 
 
 def test_failed_task_of_another_user_is_no_notice(viewer: Console, pool: Pool) -> None:
+    viewer.open()
     see_all(viewer.page)
     waiting = pool.api.request(
         "POST",
@@ -138,6 +141,7 @@ def test_drawer_fits_a_phone_and_is_in_chinese(
     console: Console, alarm: str, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate("localStorage.setItem('busbar.language', 'zh')")
     page.reload()

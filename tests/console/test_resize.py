@@ -42,6 +42,7 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     program = start_program(pool, 25)
     open_gpu(console)
     edge = edges(page)
@@ -73,6 +74,7 @@ def test_pointer_resizes_and_cancel_keeps_the_size(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
+    console.open()
     page.get_by_role("button", name="Use dark theme").click()
     start_program(pool, 40)
     open_gpu(console)
@@ -94,6 +96,7 @@ def test_pointer_resizes_and_cancel_keeps_the_size(
 
 def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Pool) -> None:
     page = console.page
+    console.open()
     limit = {"subject_kind": "project", "subject": "default", "limit_gpus": 0.5}
     quota = pool.api.request("POST", "quotas", limit)
     try:
@@ -117,6 +120,7 @@ def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Po
 
 def test_viewer_sees_why_the_edge_does_not_move(viewer: Console, pool: Pool) -> None:
     page = viewer.page
+    viewer.open()
     start_program(pool, 30)
     open_gpu(viewer)
     edge = edges(page)
