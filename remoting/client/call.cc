@@ -10,7 +10,6 @@ CUresult Call::begin_without_context() {
   if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED;
   context_ = current_context();
   if (context_ && context_->destroyed.load(std::memory_order_relaxed)) context_ = nullptr;
-  if (!context_ && session()->devices.empty()) return CUDA_ERROR_NO_DEVICE;
   link_ = context_ ? context_->device->link : session()->devices.front()->link;
   return link_->error();
 }

@@ -1,6 +1,6 @@
 // One GPU or partition of the session.
 //
-// Thread safety: members are constant after the session has opened, except those marked below.
+// Thread safety: members are constant after cuInit, except those marked below.
 #pragma once
 #include <cuda.h>
 
@@ -19,7 +19,7 @@ struct Context;
 struct Device {
   Link* link = nullptr;
   uint32_t remote = 0;      // index on its node
-  int ordinal = 0;          // CUdevice
+  int ordinal = -1;         // CUdevice; -1: CUDA_VISIBLE_DEVICES hides it
   uint32_t pci_domain = 0;  // one for each node, so that PCI addresses are unique
   char name[256] = {};
   CUuuid uuid{};

@@ -1,12 +1,13 @@
 #include "client/device_description.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "client/arena_addresses.h"
 #include "client/context.h"
+#include "visible_devices.h"
 
 namespace busbar::client {
 
@@ -55,36 +56,6 @@ std::unique_ptr<Device> read_device(wire::Decoder& d, Link* link, uint32_t index
   device->heap = make_heap(device.get(), arena, arena_bytes);
   return device;
 }
-
-// Return whether `prefix` is "GPU-" and the beginning of the UUID.
-bool matches_uuid(const CUuuid& uuid, const std::string& prefix) {
-  char text[64];
-  auto* b = (const unsigned char*)uuid.bytes;
-  std::snprintf(text, sizeof text,
-                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-                b[14], b[15]);
-  return prefix.size() >= 5 && !std::string(text).compare(0, prefix.size(), prefix);
-}
-
-std::vector<std::unique_ptr<Device>> select_devices(std::vector<std::unique_ptr<Device>>& all,
-                                                    const std::string& list) {
-  std::vector<std::unique_ptr<Device>> selected;
-  for (size_t at = 0; at <= list.size() && !list.empty();) {
-    size_t comma = std::min(list.find(',', at), list.size());
-    std::string entry = list.substr(at, comma - at);
-    at = comma + 1;
-    char* end = nullptr;
-    long index = std::strtol(entry.c_str(), &end, 10);
-    bool is_index = end != entry.c_str() && *end == 0;
-    auto it = std::find_if(all.begin(), all.end(), [&](auto& d) {
-      return d && (is_index ? &d - all.data() == index : matches_uuid(d->uuid, entry));
-    });
-    if (it == all.end()) break;
-    selected.push_back(std::move(*it));
-  }
-  return selected;
-}
 }  // namespace
 
 CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string& description,
@@ -96,15 +67,18 @@ CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string
   if (count > wire::kMaxDevices) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
   if (!s->driver_version || version < s->driver_version) s->driver_version = version;
   for (uint32_t i = 0; i < count; ++i)
-    s->devices.push_back(read_device(d, link, i, domain, free_addresses));
+    s->all_devices.push_back(read_device(d, link, i, domain, free_addresses));
   release_arena_addresses(free_addresses);
   return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 void apply_visible_devices(Session* s) {
-  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
-    s->devices = select_devices(s->devices, list);
-  for (size_t i = 0; i < s->devices.size(); ++i) s->devices[i]->ordinal = (int)i;
+  std::vector<DeviceUuid> uuids;
+  for (auto& d : s->all_devices) uuids.push_back(std::bit_cast<DeviceUuid>(d->uuid));
+  for (size_t i : visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
+    s->all_devices[i]->ordinal = (int)s->devices.size();
+    s->devices.push_back(s->all_devices[i].get());
+  }
 }
 
 }  // namespace busbar::client

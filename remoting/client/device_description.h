@@ -14,8 +14,7 @@ namespace busbar::client {
 CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string& description,
                       std::vector<uint64_t> free_addresses);
 
-// Selects and orders the devices by CUDA_VISIBLE_DEVICES and numbers them. As in NVIDIA's driver,
-// the list ends at the first entry that names no device.
+// Selects and orders the devices of CUDA by CUDA_VISIBLE_DEVICES and numbers them.
 void apply_visible_devices(Session* s);
 
 }  // namespace busbar::client

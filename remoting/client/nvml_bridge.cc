@@ -10,11 +10,16 @@ namespace busbar::client {
 
 namespace {
 int open_devices() {
-  return open_session() ? -1 : (int)session()->devices.size();
+  return open_session() ? -1 : (int)session()->all_devices.size();
+}
+
+// Return a device of the allocation, whether or not CUDA shows it; null without a session.
+Device* device_at(int index) {
+  return has_open_session() ? session()->all_devices[(size_t)index].get() : nullptr;
 }
 
 bool identity(int index, NvmlIdentity* out) {
-  Device* d = find_device(index);
+  Device* d = device_at(index);
   if (!d) return false;
   *out = {};
   std::memcpy(out->name, d->name, sizeof out->name);
@@ -28,7 +33,7 @@ bool identity(int index, NvmlIdentity* out) {
 }
 
 bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
-  Device* d = find_device(index);
+  Device* d = device_at(index);
   if (!d) return false;
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::nvml_sample, 0);
@@ -43,11 +48,11 @@ bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
 }
 
 int driver_version() {
-  return has_session() ? session()->driver_version : 13000;
+  return has_open_session() ? session()->driver_version : 13000;
 }
 uint64_t waits() {
   uint64_t total = 0;
-  if (has_session())
+  if (has_open_session())
     for (auto& l : session()->links) total += l->waits();
   return total;
 }

@@ -21,7 +21,8 @@ struct NvmlIdentity {
 };
 
 struct NvmlBridge {
-  // Opens the session if necessary. Returns the number of devices, or -1 without a session.
+  // Opens the session if necessary. Returns the number of devices of the allocation, which
+  // CUDA_VISIBLE_DEVICES does not change, or -1 without a session. Indexes are below it.
   int (*open)();
   bool (*identity)(int device, NvmlIdentity* out);
   // Blocks for one round trip. `processes` has room for kNvmlProcesses entries.

@@ -43,11 +43,10 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   s->links.push_back(std::move(link));
   return r;
 }
-}  // namespace
 
-CUresult open_session() {
-  std::lock_guard lock(g_opening);
-  if (has_session()) return CUDA_SUCCESS;
+// Call with g_opening.
+CUresult open_once() {
+  if (has_open_session()) return CUDA_SUCCESS;
   if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
   SigpipeGuard no_sigpipe;
   TicketFile file;
@@ -59,13 +58,30 @@ CUresult open_session() {
   auto* s = new Session;
   for (auto& node : file.nodes)
     if (CUresult r = open_node(s, node, file)) return r;
-  apply_visible_devices(s);
   static std::once_flag once;
   std::call_once(once, [] {
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
     std::atexit(at_exit);
   });
   publish_session(s);
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult open_session() {
+  std::lock_guard lock(g_opening);
+  return open_once();
+}
+
+CUresult initialize_cuda() {
+  std::lock_guard lock(g_opening);
+  if (has_session()) return CUDA_SUCCESS;
+  if (CUresult r = open_once()) return r;
+  Session* s = session();
+  if (!s->has_chosen_devices) apply_visible_devices(s);
+  s->has_chosen_devices = true;
+  if (s->devices.empty()) return CUDA_ERROR_NO_DEVICE;
+  admit_cuda_calls();
   return CUDA_SUCCESS;
 }
 

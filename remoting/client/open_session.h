@@ -6,9 +6,14 @@
 
 namespace busbar::client {
 
-// Opens the links of all nodes in the ticket file, reads their devices and publishes the session.
-// Does nothing if the session is open. Blocks for several round trips. On failure, prints the
-// reason and returns CUDA_ERROR_NO_DEVICE; after exit or fork, CUDA_ERROR_NOT_INITIALIZED.
+// Opens the links of all nodes in the ticket file, reads their devices and publishes the session,
+// for NVML. Does nothing if the session is open. Blocks for several round trips. On failure, prints
+// the reason and returns CUDA_ERROR_NO_DEVICE; after exit or fork, CUDA_ERROR_NOT_INITIALIZED.
 CUresult open_session();
+
+// Opens the session and gives it to CUDA calls, with the devices of CUDA_VISIBLE_DEVICES, which
+// only the first call reads. Does nothing if CUDA calls have the session. If no device is visible,
+// returns CUDA_ERROR_NO_DEVICE, and CUDA calls have no session.
+CUresult initialize_cuda();
 
 }  // namespace busbar::client

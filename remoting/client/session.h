@@ -1,7 +1,8 @@
 // The session of the process: its links, devices and all objects that a handle can name.
 //
 // Thread safety: all members of Session may be used from any thread once it is published. The
-// vectors are constant from then on; the registries have locks of their own.
+// vectors are constant from then on, except `devices`, which cuInit fills; the registries have
+// locks of their own.
 #pragma once
 #include <cuda.h>
 
@@ -34,9 +35,11 @@ struct ObjectHome {
 
 struct Session {
   AddressMap addresses;
-  std::vector<std::unique_ptr<Link>> links;  // one for each node
-  std::vector<std::unique_ptr<Device>> devices;
-  int driver_version = 0;           // the lowest of all nodes
+  std::vector<std::unique_ptr<Link>> links;          // one for each node
+  std::vector<std::unique_ptr<Device>> all_devices;  // of the allocation, which NVML shows
+  std::vector<Device*> devices;                      // those that CUDA shows, by ordinal
+  bool has_chosen_devices = false;                   // cuInit has filled `devices`
+  int driver_version = 0;                            // the lowest of all nodes
   std::atomic<bool> prints{false};  // a loaded module contains kernels that may print
   Objects<ObjectHome> objects;
   std::atomic<uint32_t> next_id{wire::kFirstStream};  // of contexts, streams, events and modules
@@ -52,14 +55,18 @@ struct Session {
   Handles<LinkJob, HandleKind::link> link_jobs;
 };
 
-// Return whether calls have a session: not before cuInit, after exit has begun, or in a forked
+// Return whether CUDA calls have a session: not before cuInit, after exit has begun, or in a forked
 // child. The others fail; a call in progress continues when another thread begins to exit.
 bool has_session();
-// Return the newest session; null before cuInit. It is never freed.
+// Return whether NVML has a session, which may open before cuInit.
+bool has_open_session();
+// Return the newest session; null before one has opened. It is never freed.
 Session* session();
 
-// Makes `s` the session of the process.
+// Makes `s` the session of the process, for NVML only.
 void publish_session(Session* s);
+// Gives the session to CUDA calls, unless it has ended.
+void admit_cuda_calls();
 // Ends the session of the process and returns it, or null if there is none.
 Session* end_session();
 

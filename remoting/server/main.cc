@@ -30,6 +30,7 @@ enum ExitCode { kOk = 0, kStartFailed = 2, kNodeFailed = 3, kClientFailed = 4 };
 
 // Loading takes longest, so it happens before the session is known.
 bool load_driver(Driver& cu, const std::string& path, std::string& error) {
+  unsetenv("CUDA_VISIBLE_DEVICES");  // the grant selects the GPUs, by UUID
   if (!cu.load(path, error)) return false;
   if (CUresult r = cu.cuInit(0)) {
     error = "cuInit failed with error " + std::to_string((int)r);

@@ -11,8 +11,7 @@ using namespace busbar::client;
 
 API CUresult cuInit(unsigned flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = open_session()) return r;
-  return session()->devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+  return initialize_cuda();
 }
 
 // Before cuInit, returns 13.0, the oldest supported driver.
@@ -112,7 +111,7 @@ API CUresult cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
   unsigned domain = 0, bus = 0, slot = 0;
   if (!out || !id || std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
     return CUDA_ERROR_INVALID_VALUE;
-  for (auto& d : session()->devices)
+  for (Device* d : session()->devices)
     if (d->pci_domain == domain && d->attributes[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == (int)bus &&
         d->attributes[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID] == (int)slot) {
       *out = d->ordinal;

@@ -36,7 +36,7 @@ VirtualMemory& memory() {
 Device* device_of(const CUmemLocation& where) {
   bool known = where.type == CU_MEM_LOCATION_TYPE_DEVICE && where.id >= 0 &&
                where.id < (int)session()->devices.size();
-  return known ? session()->devices[(size_t)where.id].get() : nullptr;
+  return known ? session()->devices[(size_t)where.id] : nullptr;
 }
 
 // Return the mapping that covers an address. Call with the lock.

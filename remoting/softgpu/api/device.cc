@@ -53,6 +53,10 @@ constexpr struct {
     {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
 };
 
+int bus_of(const DeviceState& d) {
+  return d.index + 1;
+}
+
 // Return the value of an attribute, 0 if it does not apply; nullopt if there is no such attribute.
 std::optional<int> attribute(const DeviceState& d, CUdevice_attribute a) {
   const DeviceConfig& c = d.engine->config();
@@ -60,7 +64,7 @@ std::optional<int> attribute(const DeviceState& d, CUdevice_attribute a) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return (int)c.multiprocessors;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return (int)c.compute_major;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return (int)c.compute_minor;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return d.ordinal + 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus_of(d);
     default: break;
   }
   for (auto& known : kAttributes)
@@ -107,7 +111,7 @@ API CUresult cuDeviceGetName(char* name, int length, CUdevice dev) {
 API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
   REQUIRE_DEVICE_STATE(d, dev);
   if (!uuid) return CUDA_ERROR_INVALID_VALUE;
-  auto id = uuid_of(d->ordinal);
+  auto id = uuid_of(d->index);
   std::memcpy(uuid->bytes, id.data(), id.size());
   return CUDA_SUCCESS;
 }
@@ -144,18 +148,21 @@ API CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
 API CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice dev) {
   REQUIRE_DEVICE_STATE(d, dev);
   if (!id || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::snprintf(id, (size_t)length, "0000:%02X:00.0", d->ordinal + 1);
+  std::snprintf(id, (size_t)length, "0000:%02X:00.0", bus_of(*d));
   return CUDA_SUCCESS;
 }
 
 API CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* id) {
   REQUIRE_DRIVER();
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
-  if (!dev || !id || std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3 ||
-      !device_at((int)bus - 1))
+  if (!dev || !id || std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
     return CUDA_ERROR_INVALID_VALUE;
-  *dev = (int)bus - 1;
-  return CUDA_SUCCESS;
+  for (auto& d : driver()->devices)
+    if (bus_of(*d) == (int)bus) {
+      *dev = d->ordinal;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 API CUresult cuDeviceCanAccessPeer(int* can, CUdevice a, CUdevice b) {

@@ -142,7 +142,7 @@ API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
   REQUIRE_EVENT_STATE(x, a);
   REQUIRE_EVENT_STATE(y, b);
   if (!ms) return CUDA_ERROR_INVALID_VALUE;
-  double from, to;
+  double from = 0, to = 0;
   CUresult r = time_of(x, from), q = time_of(y, to);
   if (r == CUDA_ERROR_INVALID_HANDLE || q == CUDA_ERROR_INVALID_HANDLE)
     return CUDA_ERROR_INVALID_HANDLE;

@@ -34,8 +34,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
   int fd = shared_file(base, bytes);
   if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   IpcHandle h;
-  if (!make_ipc_handle(IpcKind::memory, c->device->ordinal, fd, h))
-    return CUDA_ERROR_INVALID_HANDLE;
+  if (!make_ipc_handle(IpcKind::memory, c->device->index, fd, h)) return CUDA_ERROR_INVALID_HANDLE;
   write_ipc_handle(h, out);
   return CUDA_SUCCESS;
 }
@@ -72,7 +71,7 @@ API CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigned) {
   if (!out || h.kind != IpcKind::memory) return CUDA_ERROR_INVALID_VALUE;
   if (h.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
   if (open_again(c, in, out)) return CUDA_SUCCESS;
-  int fd = open_ipc_handle(h, IpcKind::memory, c->device->ordinal);
+  int fd = open_ipc_handle(h, IpcKind::memory, c->device->index);
   if (fd < 0) return CUDA_ERROR_INVALID_HANDLE;
   uint64_t at = map_private(h.bytes);
   bool mapped = at && mmap((void*)at, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -80,7 +79,7 @@ API CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigned) {
   close(fd);
   if (!mapped) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(driver()->mutex);
-  driver()->allocations[at] = {Allocation::mapped, at, h.bytes, 0, c, 0, (int)h.ordinal,
+  driver()->allocations[at] = {Allocation::mapped, at, h.bytes, 0, c, 0, c->device->ordinal,
                                driver()->next_id++};
   opened_memory().push_back({c, in, at, 1});
   *out = at;
@@ -112,7 +111,7 @@ API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent event) {
   if (!is_live(e)) return CUDA_ERROR_INVALID_HANDLE;
   IpcHandle h;
   if (!e->shared ||
-      !make_ipc_handle(IpcKind::event, e->context->device->ordinal, e->shared->file(), h))
+      !make_ipc_handle(IpcKind::event, e->context->device->index, e->shared->file(), h))
     return CUDA_ERROR_INVALID_HANDLE;
   write_ipc_handle(h, out);
   return CUDA_SUCCESS;
@@ -124,7 +123,7 @@ API CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle in) {
   IpcHandle h = read_ipc_handle(in);
   if (h.kind != IpcKind::event) return CUDA_ERROR_MAP_FAILED;
   if (h.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
-  int fd = open_ipc_handle(h, IpcKind::event, c->device->ordinal);
+  int fd = open_ipc_handle(h, IpcKind::event, c->device->index);
   if (fd < 0) return CUDA_ERROR_INVALID_HANDLE;
   auto shared = SharedEvent::open(fd);
   if (!shared) return CUDA_ERROR_MAP_FAILED;

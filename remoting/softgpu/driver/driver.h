@@ -32,7 +32,8 @@ struct Mapping {
 constexpr int kDriverVersion = 13000;  // of CUDA
 
 struct DeviceState {
-  int ordinal = 0;
+  int ordinal = 0;  // CUdevice
+  int index = 0;    // on this machine, whatever CUDA_VISIBLE_DEVICES says
   Engine* engine = nullptr;
   std::unique_ptr<GridRunner> runner;  // made with the first context
   uint64_t heap_bytes = 0;             // charged for the heap of kernels; guarded by cuCtxSetLimit
@@ -54,8 +55,8 @@ struct Driver {
   uint64_t next_id = 1;                        // of contexts and allocations
 };
 
-// Open the devices and start the compiler process, unless that is done. Return an error in a forked
-// child.
+// Open the devices that CUDA_VISIBLE_DEVICES names and start the compiler process, unless that is
+// done. Only the first call reads the variable. Return an error in a forked child.
 CUresult start_driver();
 // Return the driver; null before start_driver and in a forked child.
 Driver* driver();

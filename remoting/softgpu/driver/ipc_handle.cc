@@ -24,17 +24,17 @@ uint64_t process_start_time(pid_t pid) {
   return p ? std::strtoull(p + 1, nullptr, 10) : 0;
 }
 
-bool make_ipc_handle(IpcKind kind, int ordinal, int fd, IpcHandle& out) {
+bool make_ipc_handle(IpcKind kind, int device, int fd, IpcHandle& out) {
   struct stat st;
   if (fstat(fd, &st)) return false;
   out = {
-      kind,     (uint32_t)ordinal, getpid(), fd, process_start_time(getpid()), (uint64_t)st.st_size,
+      kind,     (uint32_t)device, getpid(), fd, process_start_time(getpid()), (uint64_t)st.st_size,
       st.st_ino};
   return true;
 }
 
-int open_ipc_handle(const IpcHandle& h, IpcKind kind, int ordinal) {
-  if (h.kind != kind || h.pid == getpid() || h.ordinal != (uint32_t)ordinal ||
+int open_ipc_handle(const IpcHandle& h, IpcKind kind, int device) {
+  if (h.kind != kind || h.pid == getpid() || h.device != (uint32_t)device ||
       process_start_time(h.pid) != h.start_time)
     return -1;
   char path[64];

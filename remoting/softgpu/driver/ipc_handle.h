@@ -14,7 +14,7 @@ enum class IpcKind : uint32_t { memory = 0x43504953, event = 0x45504953 };
 // The contents of a CUipcMemHandle or CUipcEventHandle.
 struct IpcHandle {
   IpcKind kind;
-  uint32_t ordinal;     // of the device
+  uint32_t device;      // index of the device on the machine
   int32_t pid, fd;      // of the process that shares the file
   uint64_t start_time;  // of that process: its pid may be reused
   uint64_t bytes, inode;
@@ -25,9 +25,9 @@ static_assert(sizeof(IpcHandle) <= 64);
 uint64_t process_start_time(pid_t pid);
 
 // Make the handle of a file of this process. False if it cannot be read.
-bool make_ipc_handle(IpcKind kind, int ordinal, int fd, IpcHandle& out);
+bool make_ipc_handle(IpcKind kind, int device, int fd, IpcHandle& out);
 // Open the file of a handle of another process; -1 if the process or the file is gone.
-int open_ipc_handle(const IpcHandle& h, IpcKind kind, int ordinal);
+int open_ipc_handle(const IpcHandle& h, IpcKind kind, int device);
 
 template <typename CudaHandle>
 void write_ipc_handle(const IpcHandle& h, CudaHandle* out) {
