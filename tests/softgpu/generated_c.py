@@ -67,6 +67,20 @@ FAMILY = re.compile(
 """Functions that macros of the runtime define for several types."""
 
 
+def number(token: str) -> int:
+    return int(token.rstrip("uULl"), 0)
+
+
+def leaves_parameter(tokens: list[str]) -> bool:
+    """Return whether `( parameter , offset , bytes , end )` are not constants with room enough."""
+    close = tokens.index(")")
+    try:
+        offset, size, end = (number(tokens[i]) for i in (close - 5, close - 3, close - 1))
+    except (IndexError, ValueError):
+        return True
+    return not 0 < offset + size <= end
+
+
 def problem(tokens: list[str], i: int) -> str:
     """Return why token i is part of an unchecked access; an empty string if it is not."""
     token, before = tokens[i], tokens[i - 1] if i else ""
@@ -86,6 +100,8 @@ def problem(tokens: list[str], i: int) -> str:
         return "the pointer of a checked address"
     if token in FORBIDDEN or (token in {"Bytes", "Access"} and before == "(" and behind == ")"):
         return "a forbidden word"
+    if token == "single_parameter" and leaves_parameter(tokens[i + 1 :]):
+        return "an access outside of its parameter"
     if behind == "(" and re.fullmatch(r"[A-Za-z_]\w*", token) and token not in KEYWORDS:
         known = token in FUNCTIONS or FAMILY.fullmatch(token) or token in TYPES
         return "" if known else "an unknown function"

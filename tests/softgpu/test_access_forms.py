@@ -112,6 +112,31 @@ def test_parameter_access_outside_of_parameter_is_refused(mode: str, tmp_path: P
     assert not accepted
 
 
+@pytest.mark.parametrize(
+    ("returns", "parameters", "reason"),
+    [
+        ("", ".param .b8 q[]", "the access is outside of its parameter"),
+        ("(.param .b8 q[])", ".param .b64 a", "result q has no size"),
+    ],
+)
+@pytest.mark.parametrize("access", ["ld.param.u64 %l1, [q+OFFSET];", "st.param.u8 [q+OFFSET], 1;"])
+@pytest.mark.parametrize("offset", [0, 264, -8])
+def test_access_of_parameter_without_size_is_refused(
+    returns: str, parameters: str, reason: str, access: str, offset: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "open.ptx"
+    file.write_text(
+        f"{DECLARATIONS}.func {returns} f({parameters}) {{\n.reg .b64 %l<2>;\n"
+        f"{access.replace('OFFSET', str(offset))} ret; }}\n"
+        ".visible .entry k() { .param .b64 x; .param .b64 r;\n"
+        f"call {'(r), ' if returns else ''}f, (x); ret; }}\n"
+    )
+    command = [str(SOFTGPU / "softgpu-translate"), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert reason in done.stdout + done.stderr
+    assert "softgpu_kernel" not in done.stdout
+
+
 ROW = """.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out) {
 .reg .b32 %r<4>; .reg .b64 %l<8>; .reg .pred %p;
 ld.param.u64 %l1, [a]; ld.param.u64 %l2, [b]; mov.u32 %r1, %tid.x; mul.wide.u32 %l3, %r1, SIZE;

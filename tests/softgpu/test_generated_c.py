@@ -65,6 +65,9 @@ def test_generated_code_has_no_raw_address(tmp_path: Path) -> None:
         'asm("syscall");',
         "LOAD(u32, access_of((Bytes)(u64)r1), 0);",
         "LOAD(u32, (Access){r1}, 0);",
+        "LOAD(u64, single_parameter(arg1, 0x108u, 8, 0x0ull), 0);",
+        "LOAD(u64, single_parameter(params, 0x4u, 8, 0x8ull), 0);",
+        "LOAD(u64, single_parameter(params, r1, 8, 0x8ull), 0);",
     ],
 )
 def test_raw_address_is_found(statement: str) -> None:

@@ -217,8 +217,11 @@ class KernelGenerator:
             f".param .b64 {p}; ld.param.b64 %l, [{p[1:]}]; st.param.b64 [{p}], %l;\n"
             for p in ("xa", "xout", "xcase")
         )
+        declared = PARAMETERS
+        if self.rng.random() < 0.1:  # an array without a size: each access of it must be refused
+            declared = PARAMETERS.replace(f"[{PARAMETER_BYTES}]", "[]")
         return (
-            f".func f_{name}({PARAMETERS}) {{\n{self.body()}"
+            f".func f_{name}({declared}) {{\n{self.body()}"
             f".visible .entry {name}({PARAMETERS}) {{\n.reg .b64 %l;\n{passed}"
             f".param .align 16 .b8 w[{PARAMETER_BYTES}];\n"
             f"call f_{name}, (xa, xout, xcase, w);\nret; }}\n"

@@ -47,10 +47,14 @@ Base base_of(const FunctionScope& scope, const Operand& where, Space space) {
 }
 
 bool is_outside(const ptx::Variable& v, const Place& place) {
-  if (v.external || v.bytes == 0) return false;  // the size is known when the kernel runs
   int64_t offset = place.where.offset;
   return offset < 0 || (uint64_t)offset > v.bytes ||
          (uint64_t)place.bytes > v.bytes - (uint64_t)offset;
+}
+
+// The size of the others is known when the kernel runs.
+bool has_size(const ptx::Variable& v) {
+  return !v.external && v.bytes;
 }
 
 void check_place(const FunctionScope& scope, const Place& place) {
@@ -67,8 +71,10 @@ std::string in_parameter(const FunctionScope& scope, const Instruction& ins, con
   if (!plain || place.space != Space::param || !place.displacement.empty())
     scope.refuse("parameters are accessed by ld.param and st.param only");
   if (is_outside(*base.variable, place)) scope.refuse("the access is outside of its parameter");
-  uint64_t offset = scope.parameter_offset(base.variable->name) + (uint64_t)place.where.offset;
-  return render("single_parameter({}, {})", base.parameter, hex(offset, 32));
+  uint64_t start = scope.parameter_offset(base.variable->name);
+  return render("single_parameter({}, {}, {}, {})", base.parameter,
+                hex(start + (uint64_t)place.where.offset, 32), place.bytes,
+                hex(start + base.variable->bytes, 64));
 }
 
 }  // namespace
@@ -80,7 +86,7 @@ AddressText Access::single(const FunctionScope& scope, const Instruction& ins, c
   const Base base = base_of(scope, place.where, place.space);
   if (!base.parameter.empty()) return {in_parameter(scope, ins, place, base), place.bytes};
   std::string offset = hex((uint64_t)place.where.offset, 64);
-  if (base.variable && is_outside(*base.variable, place))
+  if (base.variable && has_size(*base.variable) && is_outside(*base.variable, place))
     return {render("single_outside(c, (u64){} + {})", base.value, offset), place.bytes};
   if (!place.displacement.empty()) offset += " + " + place.displacement;
   bool shared = place.space == Space::shared || (place.space == Space::none && base.variable &&
@@ -94,7 +100,7 @@ AddressText Access::single(const FunctionScope& scope, const Instruction& ins, c
 }
 
 AddressText Access::argument(size_t index, int bytes) {
-  return {render("single_parameter(arg{}, 0)", index), bytes};
+  return {render("single_parameter(arg{}, 0, {}, {})", index, bytes, bytes), bytes};
 }
 
 CheckedRange Access::group(Code& out, const std::string& name, const FunctionScope& scope,

@@ -49,6 +49,8 @@ void FunctionParser::check_parameters() const {
   for (auto& p : f_.params)
     if (open(p) && (f_.entry || &p != &f_.params.back()))
       cursor_.refuse("parameter " + p.name + " has no size");
+  for (auto& p : f_.returns)
+    if (open(p)) cursor_.refuse("result " + p.name + " has no size");
   auto in_memory = [](auto& p) {
     return p.space == Space::param;
   };

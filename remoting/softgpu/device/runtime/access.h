@@ -50,8 +50,10 @@ NOINLINE Access single_outside(Cta* c, u64 a) {
   return access_of(0);
 }
 
-/* An offset in a parameter, which the translator has compared with the size of the parameter. */
-INLINE Access single_parameter(Bytes parameter, u32 offset) {
+/* n bytes at a constant offset of a parameter that ends at `end`. The translator has compared them:
+ * the condition is a constant, and nothing is left of it. */
+INLINE Access single_parameter(Bytes parameter, u32 offset, u32 n, u64 end) {
+  if ((u64)offset + n > end) __builtin_trap();
   return access_of(parameter + offset);
 }
 
