@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-
-#include "transport/clock.h"
 
 namespace busbar::spawner {
 
@@ -27,20 +24,21 @@ CacheTrimmer::CacheTrimmer(std::vector<std::string> folders, std::string runtime
       quotas_{bytes_from("BUSBAR_CACHE_TENANT_BYTES", kTenantBytes),
               bytes_from("BUSBAR_CACHE_BYTES", kTotalBytes)} {}
 
-void CacheTrimmer::work(bool sessions_run) {
+void CacheTrimmer::work(bool sessions_run, int64_t now_ms) {
   due_ = due_ || sessions_run;
-  int64_t now = transport::now_ms();
-  if (!due_ || child_ > 0 || now - started_ms_ < kTrimMs) return;
+  if (!due_ || child_ > 0 || now_ms - started_ms_ < kTrimMs) return;
   due_ = sessions_run;
-  started_ms_ = now;
+  started_ms_ = now_ms;
   child_ = fork();
   if (child_ != 0) return;
   trim();
   _exit(0);
 }
 
-void CacheTrimmer::reap() {
-  if (child_ > 0 && waitpid(child_, nullptr, WNOHANG) == child_) child_ = -1;
+bool CacheTrimmer::has_ended(pid_t pid) {
+  if (pid != child_) return false;
+  child_ = -1;
+  return true;
 }
 
 bool CacheTrimmer::may_trim(int folder) const {

@@ -22,8 +22,9 @@ class CacheTrimmer {
   CacheTrimmer(std::vector<std::string> folders, std::string runtime);
 
   // Starts to trim if the last time was at least 10 s ago and sessions have run since then.
-  void work(bool sessions_run);
-  void reap();  // after SIGCHLD
+  void work(bool sessions_run, int64_t now_ms);
+  // Returns whether the child that has ended was one of the trimmer.
+  bool has_ended(pid_t pid);
 
  private:
   void trim() const;

@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,11 +19,12 @@
 #include "control/descriptor_limit.h"
 #include "control/log.h"
 #include "control/messages.h"
-#include "spawner/cache_trimmer.h"
+#include "spawner/children.h"
 #include "spawner/driver_path.h"
 #include "spawner/privileges.h"
 #include "spawner/requests.h"
 #include "spawner/sessions.h"
+#include "transport/clock.h"
 
 namespace {
 
@@ -99,15 +99,14 @@ void run(int listener, int signals, const Settings& settings, Sessions& sessions
   for (;;) {
     std::vector<pollfd> waits = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
     sessions.output().append_to(waits);
-    trimmer.work(sessions.any());
+    trimmer.work(sessions.any(), transport::now_ms());
     if (poll(waits.data(), waits.size(), kTrimMs) < 0) continue;
     sessions.output().read(waits);
     if (waits[1].revents) {
       signalfd_siginfo info;
       (void)!read(signals, &info, sizeof info);
       if (info.ssi_signo != SIGCHLD) return;
-      trimmer.reap();
-      sessions.reap();
+      collect_children(trimmer, sessions);
     }
     int fd = waits[0].revents ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
     if (fd < 0) continue;

@@ -223,7 +223,7 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
 
 // Ends the compiler and releases what the session had. Its server has ended or was not started.
 void Sessions::end(Session& s) {
-  // The end of a large process takes long: reap() collects it.
+  // The end of a large process takes long: it is collected later.
   if (s.compiler.pid > 0) kill(s.compiler.pid, SIGKILL);
   unlink(s.use_file.c_str());
   close_all({s.exit_pipe, s.server.mount_namespace, s.server.root, s.compiler.mount_namespace,
@@ -240,12 +240,6 @@ void Sessions::has_ended(pid_t pid, int status) {
   // A later process may get the pid of this compiler.
   for (auto& [server, s] : sessions_)
     if (s.compiler.pid == pid) s.compiler.pid = -1;
-}
-
-void Sessions::reap() {
-  int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) has_ended(pid, status);
-  groups_.remove_empty();
 }
 
 }  // namespace busbar::spawner

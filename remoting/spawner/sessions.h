@@ -34,8 +34,9 @@ class Sessions {
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
   bool separates_users() const { return users_.available(); }
-  // Collects the exit status of ended processes.
-  void reap();
+  // Takes the exit status of a session server or compiler.
+  void has_ended(pid_t pid, int status);
+  void remove_empty_groups() const { groups_.remove_empty(); }
   SessionOutput& output() { return output_; }
   bool any() const { return !sessions_.empty(); }
   // Folders with a folder of cached files for each tenant.
@@ -53,7 +54,6 @@ class Sessions {
   CagedProcess start_server(int start_socket, int compiler_socket, int use_fd, CageSettings cage,
                             const std::vector<GpuUuid>& gpus) const;
   void end(Session& session);
-  void has_ended(pid_t pid, int status);
   const Settings settings_;
   const bool can_cage_;
   const ControlGroups groups_;
