@@ -110,6 +110,7 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
 }
 
 void Link::wait_for_close() {
+  closing_ = true;
   if (shared_) return;  // the frames outlive this process
   while (alive_) {
     pollfd p{tls_.fd(), POLLRDHUP, 0};
@@ -143,7 +144,7 @@ bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
     {
       std::lock_guard lock(mutex_);
       flush();
-      ssize_t n = full_ ? 0 : tls_.read_some(record_.data(), std::min(most, record_.size()));
+      ssize_t n = has_room() ? tls_.read_some(record_.data(), std::min(most, record_.size())) : 0;
       if (n < 0) alive_ = false;
       if (n > 0) {
         buffer.insert(buffer.end(), record_.begin(), record_.begin() + n);
@@ -157,7 +158,7 @@ bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
       writing = !outbox_.empty();
     }
     if (waited || timeout_ms == 0) return true;
-    short events = (short)((full_ ? 0 : POLLIN) | (writing ? POLLOUT : 0));
+    short events = (short)((has_room() ? POLLIN : 0) | (writing ? POLLOUT : 0));
     pollfd p[2] = {{tls_.fd(), events, 0}, {wake_fd_, POLLIN, 0}};
     int ready = poll(p, 2, timeout_ms);
     if (ready < 0 && errno != EINTR) return false;

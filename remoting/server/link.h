@@ -35,13 +35,16 @@ class Link {
   void send(wire::Frame kind, const void* head, size_t head_bytes, const void* body = nullptr,
             size_t body_bytes = 0);
 
-  // Blocks until the client has closed the connection. A process that ends before, while records
-  // of the client are unread, resets the connection: the client may lose frames.
+  // Takes no more records, and blocks until the client has closed the connection. A process that
+  // ends before, while records of the client are unread, resets the connection: the client may
+  // lose frames.
   void wait_for_close();
 
-  // False while the outbox exceeds its budget. The receiving thread then takes no records, because
-  // they may cause frames; it goes on sending.
-  bool has_room() const { return !full_.load(std::memory_order_relaxed); }
+  // False while the outbox exceeds its budget, and at the end. The receiving thread then takes no
+  // records, because they may cause frames; it goes on sending.
+  bool has_room() const {
+    return !full_.load(std::memory_order_relaxed) && !closing_.load(std::memory_order_relaxed);
+  }
 
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
   void wake();  // ends a wait of receive()
@@ -66,7 +69,7 @@ class Link {
   std::atomic<bool> woken_{false};
   std::string outbox_;
   std::condition_variable room_;
-  std::atomic<bool> full_{false};
+  std::atomic<bool> full_{false}, closing_{false};
   std::atomic<std::thread::id> receiver_{};                 // the thread that makes room
   std::array<uint8_t, transport::kTlsRecordBytes> record_;  // of the receiving thread
   size_t sent_ = 0;                                         // of the outbox

@@ -80,5 +80,16 @@ TEST_F(LinkTest, SenderGoesOnWhenTheClientIsGone) {
   EXPECT_EQ(sender.wait_for(kLinkPatience), std::future_status::ready);
 }
 
+TEST_F(LinkTest, TakesNoRecordsWhileItWaitsForTheClientToClose) {
+  auto waiter = std::async(std::launch::async, [&] { link->wait_for_close(); });
+  ASSERT_TRUE(receive_until([&] { return !link->has_room(); }));
+  ASSERT_EQ(client.write_some("x", 1), 1);
+  std::vector<uint8_t> records;
+  EXPECT_TRUE(link->receive(records, 1, 1));
+  EXPECT_TRUE(records.empty());
+  client.close();
+  EXPECT_EQ(waiter.wait_for(kLinkPatience), std::future_status::ready);
+}
+
 }  // namespace
 }  // namespace busbar::server
