@@ -19,7 +19,7 @@ check:  ## the checks of CI: format, lint, types, imports, ...
 fmt:  ## format Python, C++ and TypeScript
 	@$(SETUP)
 	@$(BIN)/ruff check --quiet --fix --select I . && $(BIN)/ruff format --quiet .
-	@git ls-files '*.cc' '*.h' '*.c' '*.cu' | grep -v corpus | xargs $(BIN)/clang-format -i
+	@.ci/files '*.cc' '*.h' '*.c' '*.cu' | grep -v corpus | xargs $(BIN)/clang-format -i
 	@cd frontend && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent fmt
 
 docs:  ## the documentation, strictly, in build/site
