@@ -209,12 +209,11 @@ class Agent:
 
     async def _watch_memory(self) -> None:
         """Compare NVML with the ledger periodically. The software GPU accounts for itself."""
-        if self.nvml.software():
-            return
         while True:
             await asyncio.sleep(with_jitter(COMPARE_SECONDS))
             try:
-                await self.compare_memory()
+                if not self.nvml.software():
+                    await self.compare_memory()
             except Exception:
                 log.exception("agent: memory not compared, retrying in %.0f s", COMPARE_SECONDS)
 

@@ -27,13 +27,12 @@ UNMEASURED_CONTEXT_BYTES = 1 << 30
 
 
 def measure_contexts(gpus: Sequence[Gpu]) -> dict[uuid.UUID, int]:
-    """Return the bytes of a context by GPU, measured once per model."""
+    """Return the bytes of a context by GPU, measured on the first GPU of each model that works."""
     of_model: dict[str, int] = {}
     for gpu in gpus:
-        if gpu.model not in of_model:
-            measured = measure_context(gpu)
-            of_model[gpu.model] = assumed_bytes(gpu) if measured is None else measured
-    return {gpu.uuid: of_model[gpu.model] for gpu in gpus}
+        if gpu.model not in of_model and (measured := measure_context(gpu)) is not None:
+            of_model[gpu.model] = measured
+    return {gpu.uuid: of_model.get(gpu.model, assumed_bytes(gpu)) for gpu in gpus}
 
 
 def assumed_bytes(gpu: Gpu) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import pynvml
 
@@ -14,7 +15,10 @@ from nodes.nvml import decode_text, pci_bus_id, read_optional
 from nodes.topology import read_links
 from nodes.xid import XidWatch
 
+log = logging.getLogger("agent")
+
 SOFTWARE_NAME = "Software GPU"
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,13 @@ class Nvml:
                 f"NVML initialisation failed: {error}. Install NVIDIA's driver,"
                 " or add the software GPU to LD_LIBRARY_PATH."
             ) from error
+        self._models: set[str] = set()
+        self._failures: dict[str, str] = {}
+        """What could not be read at the last attempt, and why."""
 
     def driver_version(self) -> str:
-        return decode_text(pynvml.nvmlSystemGetDriverVersion())
+        """Return the version of the driver; empty if it cannot be read."""
+        return decode_text(read_optional(pynvml.nvmlSystemGetDriverVersion) or "")
 
     def cuda_version(self) -> str:
         """Return the newest CUDA version of the driver, such as 13.0; empty if unknown."""
@@ -55,20 +63,31 @@ class Nvml:
         return f"{major}.{minor}"
 
     def software(self) -> bool:
-        """Return whether the driver is the software GPU."""
-        names = [decode_text(pynvml.nvmlDeviceGetName(handle)) for handle in self._handles()]
-        return bool(names) and set(names) == {SOFTWARE_NAME}
-
-    def _handles(self) -> list[Any]:
-        return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        """Return whether all GPUs that `gpus` has ever returned are software GPUs."""
+        return self._models == {SOFTWARE_NAME}
 
     def gpus(self) -> list[Gpu]:
-        """Return all GPUs in NVML's order. Raises NVMLError if a required value is missing."""
-        handles = self._handles()
-        return [
-            read_gpu(i, handle, links)
-            for i, (handle, links) in enumerate(zip(handles, read_links(handles), strict=True))
-        ]
+        """Return the GPUs in NVML's order. One that cannot be read, as a lost one, is left out.
+
+        The appliance shows a GPU that is not reported as missing.
+        """
+        count = self._attempt("the number of GPUs", pynvml.nvmlDeviceGetCount) or 0
+        found = [r for i in range(count) if (r := self._attempt(f"GPU {i}", read_gpu, i))]
+        links = read_links({gpu.index: handle for handle, gpu in found})
+        self._models.update(gpu.model for _, gpu in found)
+        return [replace(gpu, links=tuple(sorted(links[gpu.index].items()))) for _, gpu in found]
+
+    def _attempt(self, name: str, read: Callable[..., R], *arguments: Any) -> R | None:
+        """Return `read(*arguments)`, or None if it fails. The same failure is logged once."""
+        try:
+            result = read(*arguments)
+        except (pynvml.NVMLError, ValueError) as error:
+            if self._failures.get(name) != str(error):
+                log.warning("agent: NVML cannot read %s, will retry (%s)", name, error)
+            self._failures[name] = str(error)
+            return None
+        self._failures.pop(name, None)
+        return result
 
     def process_memory(self, gpus: Sequence[Gpu]) -> dict[uuid.UUID, dict[int, int]]:
         """Return the memory of each process on each GPU, where NVML supports it."""
@@ -86,17 +105,24 @@ class Nvml:
         return None if value is None else float(value)
 
 
-def read_gpu(index: int, handle: Any, links: dict[int, str]) -> Gpu:
+def read_gpu(index: int) -> tuple[Any, Gpu]:
+    """Return handle and values of a GPU, without links.
+
+    Raises NVMLError or ValueError if a required value is missing.
+    """
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Gpu(
+    memory_bytes = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    if not memory_bytes:  # the appliance would refuse the inventory with all GPUs
+        raise ValueError("it has no memory")
+    return handle, Gpu(
         uuid=uuid.UUID(decode_text(pynvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")),
         index=index,
         model=decode_text(pynvml.nvmlDeviceGetName(handle)),
-        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        memory_bytes=memory_bytes,
         compute_capability=f"{major}.{minor}",
         pci_bus_id=read_optional(pci_bus_id, handle) or "",
         mig=read_optional(mig_enabled, handle) or False,
-        links=tuple(sorted(links.items())),
     )
 
 

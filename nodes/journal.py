@@ -60,14 +60,27 @@ class Journal:
         """Delete everything that was created, last path first.
 
         HOME and STATE are deleted with their content. Another folder is deleted only if it is
-        empty, because other software may use it.
+        empty, because other software may use it. A path that cannot be deleted does not keep the
+        others.
+
+        Raises:
+            OSError: A path could not be deleted.
         """
+        errors: list[OSError] = []
         for name in reversed(self.created):
-            path = Path(name)
-            if path.is_symlink() or path.is_file():
-                path.unlink()
-            elif path in (HOME, STATE):
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+            try:
+                delete(Path(name))
+            except OSError as error:
+                errors.append(error)
         shutil.rmtree(RUNTIME, ignore_errors=True)
+        if errors:
+            raise errors[0]
+
+
+def delete(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path in (HOME, STATE):
+        shutil.rmtree(path, ignore_errors=True)
+    elif path.is_dir() and not any(path.iterdir()):
+        path.rmdir()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -166,13 +167,15 @@ def give_away(folder: Path, owner: int) -> None:
 
     The new owner may run already and replace a path by a link at any time. Every entry is
     therefore addressed by the descriptor of its folder and its name, never by a path. Hard links
-    to files of other users are left: a file with several names keeps its owner.
+    to files of other users are left: a file with several names keeps its owner. An entry that the
+    new owner deletes meanwhile is left out.
     """
     for _, folders, files, descriptor in os.fwalk(folder):
         for name in (*folders, *files):
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
-                os.chown(name, owner, owner, dir_fd=descriptor, follow_symlinks=False)
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
+                    os.chown(name, owner, owner, dir_fd=descriptor, follow_symlinks=False)
         os.chown(descriptor, owner, owner)
 
 

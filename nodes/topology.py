@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pynvml
@@ -23,17 +23,17 @@ PCIE_LINKS = {
 SWITCH = "switch"
 
 
-def read_links(handles: Sequence[Any]) -> list[dict[int, str]]:
-    """Return for each GPU the index of each other GPU and the link to it.
+def read_links(handles: Mapping[int, Any]) -> dict[int, dict[int, str]]:
+    """Return for the index of each GPU the index of each other GPU and the link to it.
 
     A link is NV and the number of NVLinks, directly or through switches, or else the kind of the
     PCIe path. A link that NVML does not report is left out.
     """
-    buses = [read_optional(pci_bus_id, h) or "" for h in handles]
-    nvlinks = [read_nvlinks(h) for h in handles]
-    found: list[dict[int, str]] = [{} for _ in handles]
-    for a, first in enumerate(handles):
-        for b, second in enumerate(handles):
+    buses = {i: read_optional(pci_bus_id, h) or "" for i, h in handles.items()}
+    nvlinks = {i: read_nvlinks(h) for i, h in handles.items()}
+    found: dict[int, dict[int, str]] = {i: {} for i in handles}
+    for a, first in handles.items():
+        for b, second in handles.items():
             if a == b:
                 continue
             link = nvlink_between(nvlinks[a], nvlinks[b], buses[b]) or pcie_link(first, second)

@@ -82,9 +82,8 @@ def test_context_that_could_not_be_measured_is_assumed() -> None:
     assert watch.permitted_bytes(GPU, 0) == UNMEASURED_CONTEXT_BYTES + TOLERANCE_BYTES
 
 
-def test_context_of_the_software_gpu_takes_no_memory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+@pytest.fixture
+def software_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     environment = {"LD_LIBRARY_PATH": str(SOFTGPU), "BUSBAR_SOFTGPU_DIR": str(tmp_path)}
     run = subprocess.run
 
@@ -92,8 +91,20 @@ def test_context_of_the_software_gpu_takes_no_memory(
         return run(command, env=os.environ | environment, **options)
 
     monkeypatch.setattr(context_memory.subprocess, "run", run_with_gpu)
+
+
+@pytest.mark.usefixtures("software_gpus")
+def test_context_of_the_software_gpu_takes_no_memory() -> None:
     gpu = Gpu(uuid.uuid4(), 0, "Software GPU", 1 << 30, "12.0", "00000000:01:00.0")
     assert measure_contexts([gpu]) == {gpu.uuid: 0}
+
+
+@pytest.mark.usefixtures("software_gpus")
+def test_context_is_measured_on_another_gpu_of_the_model_if_the_first_is_lost() -> None:
+    lost = Gpu(uuid.uuid4(), 63, "Test GPU", 1 << 30, "12.0", "00000000:FF:00.0")
+    gpu = Gpu(uuid.uuid4(), 0, "Test GPU", 1 << 30, "12.0", "00000000:01:00.0")
+    assert measure_contexts([lost, gpu]) == {lost.uuid: 0, gpu.uuid: 0}
+    assert measure_contexts([lost]) == {lost.uuid: UNMEASURED_CONTEXT_BYTES}
 
 
 @pytest.fixture

@@ -64,3 +64,25 @@ def test_a_folder_that_becomes_a_link_does_not_lead_outside(
     give_away(state, UNPRIVILEGED_ID)
     assert (state / "keys").is_symlink()
     assert owner(outside) == 0
+
+
+def test_file_that_its_owner_deletes_meanwhile_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, _ = make_tree(tmp_path)
+    for name in ("first", "second", "third"):
+        (state / name).touch()
+    change_owner = os.chown
+    deleted: list[str] = []
+
+    def delete_first(path: Any, *rest: Any, **more: Any) -> None:
+        if not deleted and isinstance(path, str) and (state / path).is_file():
+            (state / path).unlink()
+            deleted.append(path)
+        change_owner(path, *rest, **more)
+
+    monkeypatch.setattr(os, "chown", delete_first)
+    give_away(state, UNPRIVILEGED_ID)
+    assert len(deleted) == 1
+    left = (state, *state.rglob("*"))
+    assert {owner(path) for path in left} == {UNPRIVILEGED_ID}

@@ -28,7 +28,7 @@ def link(handle: int, i: int) -> str:
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def board(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     switch, gpu = pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH, pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
     for name, answer in {
         "nvmlDeviceGetPciInfo": lambda h: SimpleNamespace(busId=f"gpu{h}".encode()),
@@ -42,24 +42,33 @@ def board(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         ),
     }.items():
         monkeypatch.setattr(pynvml, name, answer)
-    return [0, 1, 2, 3]
+    return {i: i for i in LINKS}
 
 
-def test_nvlinks_are_counted_and_pcie_is_the_fallback(board: list[Any]) -> None:
-    assert read_links(board) == [
-        {1: "NV4", 2: "SYS", 3: "SYS"},
-        {0: "NV4", 2: "SYS", 3: "SYS"},
-        {0: "SYS", 1: "SYS", 3: "NV12"},
-        {0: "SYS", 1: "SYS", 2: "NV12"},
-    ]
+def test_nvlinks_are_counted_and_pcie_is_the_fallback(board: dict[int, Any]) -> None:
+    assert read_links(board) == {
+        0: {1: "NV4", 2: "SYS", 3: "SYS"},
+        1: {0: "NV4", 2: "SYS", 3: "SYS"},
+        2: {0: "SYS", 1: "SYS", 3: "NV12"},
+        3: {0: "SYS", 1: "SYS", 2: "NV12"},
+    }
+
+
+def test_links_without_a_lost_gpu_keep_the_indices_of_the_others(board: dict[int, Any]) -> None:
+    del board[1]
+    assert read_links(board) == {
+        0: {2: "SYS", 3: "SYS"},
+        2: {0: "SYS", 3: "NV12"},
+        3: {0: "SYS", 2: "NV12"},
+    }
 
 
 def test_links_that_nvml_does_not_report_are_left_out(
-    board: list[Any], monkeypatch: pytest.MonkeyPatch
+    board: dict[int, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_: Any) -> int:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 
     for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetTopologyCommonAncestor"):
         monkeypatch.setattr(pynvml, name, unknown)
-    assert read_links(board) == [{}] * 4
+    assert read_links(board) == {i: {} for i in LINKS}

@@ -110,3 +110,45 @@ print(json.dumps([before, e.eventData, e.eventType]))
 """,
     )
     assert events == ["NVML 10", 79, 8]
+
+
+def test_agent_reads_the_other_gpus_while_one_is_lost(tmp_path: Path) -> None:
+    """Also at its start, as here, and when all are lost."""
+    (tmp_path / "gpu0.conditions").write_text("removed 1\n")
+    values = run_child(
+        tmp_path,
+        f"""
+from pathlib import Path
+from nodes.gpus import Nvml
+from nodes.metrics import read_metrics
+folder = Path({str(tmp_path)!r})
+nvml = Nvml()
+def look():
+    gpus = nvml.gpus()
+    return [g.index for g in gpus], nvml.software(), all(read_metrics(nvml, gpus).values())
+found = [look()]
+(folder / "gpu1.conditions").write_text("removed 1\\n")
+found.append(look())
+(folder / "gpu0.conditions").unlink()
+(folder / "gpu1.conditions").unlink()
+print(json.dumps([*found, look()]))
+""",
+    )
+    assert values == [[[1], True, True], [[], True, True], [[0, 1], True, True]]
+
+
+def test_xid_of_a_lost_gpu_does_not_hide_those_of_others(tmp_path: Path) -> None:
+    values = run_child(
+        tmp_path,
+        f"""
+from pathlib import Path
+from nodes.xid import XidWatch
+folder = Path({str(tmp_path)!r})
+watch, other = XidWatch(), n.nvmlDeviceGetHandleByIndex(1)
+found = [watch.read(h), watch.read(other)]
+(folder / "gpu0.conditions").write_text("removed 1\\nxid 79\\n")
+(folder / "gpu1.conditions").write_text("xid 13\\n")
+print(json.dumps([*found, query(watch.read, h), watch.read(other)]))
+""",
+    )
+    assert values == [0, 0, "NVML 15", 13]
