@@ -89,7 +89,7 @@ def record_sessions(
     for session in missing_sessions(node_id, reported):
         if rows >= MAX_ROWS:
             return Progress(rows, position - begin, position, True)
-        rows += sessions.close_session(session, "the node no longer reports it")
+        rows += sessions.close_session(session, sessions.NOT_REPORTED)
     if reported:
         sample_partitions(node_id, reported)
     return Progress(rows, position - begin, position, False)

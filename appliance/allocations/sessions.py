@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from appliance.activity.events import emit
 from appliance.allocations import idleness, leases
-from appliance.allocations.models import Session, SessionState
+from appliance.allocations.models import AllocationState, Session, SessionState
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.telemetry import series
+from nodes.protocol.session_ends import RELEASED
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms")
 COUNTER_SAVE_INTERVAL_SECONDS = 5.0
@@ -25,6 +26,8 @@ MAX_REFUSED_CALLS = 64
 """Stored names of a session."""
 SERIES = UUID("c2c1c1c0-6d0c-4d4b-9a0f-1a7b1f6c9b52")
 """Namespace of the ids of the samples of sessions."""
+NOT_REPORTED = "the node no longer reports it"
+ENDED = (AllocationState.RELEASING, AllocationState.RELEASED)
 _counters_saved_at: dict[UUID, float] = {}
 
 
@@ -132,13 +135,14 @@ def close_session(session: Session, reason: str) -> int:
 
     Return the number of written rows.
     """
+    reason = reason_of_end(session, reason)
     if (
         not Session.objects.filter(pk=session.pk)
         .exclude(state=SessionState.CLOSED)
         .update(
             state=SessionState.CLOSED,
             closed_at=timezone.now(),
-            end_reason=reason[:200],
+            end_reason=reason,
             memory_bytes=0,
         )
     ):
@@ -151,6 +155,18 @@ def close_session(session: Session, reason: str) -> int:
         session, "session.closed", f"The session of {session.program} ended: {reason}."
     )
     return CHANGE_ROWS
+
+
+def reason_of_end(session: Session, reported: str) -> str:
+    """Return why a session ended. If its allocation was released, that says who released it.
+
+    The reason of the allocation is stored before the node learns that its grant is revoked. A
+    session that ended by itself keeps its own reason, also when the report comes later.
+    """
+    allocation = session.allocation
+    if reported in (RELEASED, NOT_REPORTED) and allocation.state in ENDED:
+        return allocation.end_reason[:200]
+    return reported[:200]
 
 
 def emit_session_event(session: Session, kind: str, message: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nodes.protocol import fleet_pb2
+from nodes.protocol.session_ends import RELEASED
 
 CLOSED_SECONDS = 60.0
 """Ended sessions are reported for this time."""
@@ -129,7 +130,7 @@ class Programs:
         """End the running program because its allocation has ended."""
         self.is_ended = True
         if session := self.running:
-            session.close(now, "the allocation ended")
+            session.close(now, RELEASED)
 
     def advance(self, now: float) -> None:
         """Start and end programs, count their work, and forget those that ended long ago."""

@@ -31,6 +31,8 @@ constexpr int kStatusMs = 100;                // for all sessions; agents wait t
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
 constexpr int kExitStatusMs = 100;
+// The appliance names who released it: nodes/protocol/session_ends.py.
+constexpr char kReleased[] = "its allocation was released";
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -193,12 +195,14 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
   return true;
 }
 
-// Returns true when the session must be told to end. Kills it if it was told and did not.
+// Returns true when the session must be told to end. Kills it if it was told and did not. Its
+// process ends as if the client had closed the session, so the reason is noted before.
 bool Sessions::must_end(Session& s) {
   if (s.kill_at_ms && transport::now_ms() >= s.kill_at_ms) kill_process(s.pidfd);
   if (s.kill_at_ms || grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
     return false;
   s.kill_at_ms = transport::now_ms() + kEndMs;
+  if (!*s.record.reason) std::snprintf(s.record.reason, sizeof s.record.reason, "%s", kReleased);
   return true;
 }
 
@@ -237,7 +241,7 @@ void Sessions::watch() {
     }
     connections = connect_accounts();
   }
-  end(ending, "its allocation was released");
+  end(ending, kReleased);
   watch_suspensions();
   for (auto& c : connections) {
     post_request(c.server, c.kind, nullptr, 0, c.socket);

@@ -112,3 +112,7 @@ def test_release_ends_session(pool: Pool) -> None:
     pool.wait("the session server's end", lambda: process_is_gone(session["pid"]))
     code, _, err = pool.finish(program)
     assert code != 0 and "its allocation was released" in err
+    path = f"sessions/{session['id']}"
+    pool.wait("the report", lambda: pool.api.request("GET", path)["state"] == "closed")
+    who = pool.api.request("GET", "me")["username"]
+    assert pool.api.request("GET", path)["end_reason"] == f"released by {who}"

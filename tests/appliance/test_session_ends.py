@@ -1,0 +1,124 @@
+"""Why sessions end: their nodes report it, and the appliance knows who released an allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from appliance.accounts.models import User
+from appliance.activity.models import Event
+from appliance.allocations import eviction, lost_access
+from appliance.allocations.models import Allocation
+from appliance.allocations.session_reports import record_sessions
+from appliance.allocations.sessions import NOT_REPORTED, ReportedSession
+from appliance.inventory.models import Node
+from nodes.protocol.session_ends import RELEASED
+from tests.appliance.conftest import Cast, applied, body
+from tests.appliance.test_allocations import session_of
+
+Clients = Callable[[User | None], Any]
+End = Callable[[Cast, Clients, str], None]
+URL = "/api/v1/allocations"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def node(add_node: Callable[..., Node]) -> Node:
+    return add_node()
+
+
+@pytest.fixture
+def running(cast: Cast, client_of: Clients, node: Node) -> ReportedSession:
+    """A session of an active allocation of alice."""
+    allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
+    applied(node)
+    session = session_of(allocation["id"])
+    record_sessions(node_id=node.pk, reported=[session])
+    return session
+
+
+def reason_of(session: ReportedSession, viewer: Any) -> str:
+    shown = body(viewer.get(f"/api/v1/sessions/{session.session_id}"))
+    assert shown["state"] == "closed"
+    return str(shown["end_reason"])
+
+
+def release(user: str) -> End:
+    def end(cast: Cast, client_of: Clients, allocation_id: str) -> None:
+        client = client_of(getattr(cast, user))
+        assert client.delete(f"{URL}/{allocation_id}").status_code == 202
+
+    return end
+
+
+def force_release(cast: Cast, client_of: Clients, allocation_id: str) -> None:
+    response = client_of(cast.admin).post(f"{URL}/{allocation_id}/force-release")
+    assert response.status_code == 200, body(response)
+
+
+def expire(cast: Cast, client_of: Clients, allocation_id: str) -> None:
+    started = timezone.now() - timedelta(seconds=3601)
+    rows = Allocation.objects.filter(pk=allocation_id)
+    rows.update(lifetime_seconds=3600, active_at=started)
+    eviction.evict_expired()
+
+
+def deactivate_owner(cast: Cast, client_of: Clients, allocation_id: str) -> None:
+    cast.alice.is_active = False
+    cast.alice.save()
+    lost_access.evict_after_changes_of_identities()
+
+
+ENDS: dict[str, End] = {
+    "released by alice": release("alice"),
+    "released by olga": release("olga"),
+    "force-released by admin": force_release,
+    "lifetime of 3600 s exceeded": expire,
+    "alice is inactive": deactivate_owner,
+}
+
+
+@pytest.mark.parametrize("reported", [RELEASED, None])
+@pytest.mark.parametrize("reason", ENDS)
+def test_session_of_a_released_allocation_ends_with_its_reason(
+    cast: Cast,
+    client_of: Clients,
+    node: Node,
+    running: ReportedSession,
+    reason: str,
+    reported: str | None,
+) -> None:
+    """The node reports that it ended the session, or has forgotten the session."""
+    ENDS[reason](cast, client_of, str(running.allocation_id))
+    ended = [replace(running, state="closed", end_reason=reported)] if reported else []
+    record_sessions(node_id=node.pk, reported=ended)
+
+    assert reason_of(running, client_of(cast.admin)) == reason
+    (event,) = Event.objects.filter(kind="session.closed")
+    assert event.message == f"The session of python ended: {reason}."
+
+
+def test_session_that_the_client_closed_keeps_its_reason_after_the_release(
+    cast: Cast, client_of: Clients, node: Node, running: ReportedSession
+) -> None:
+    alice = client_of(cast.alice)
+    alice.delete(f"{URL}/{running.allocation_id}")
+    closed = replace(running, state="closed", end_reason="the client closed it")
+    record_sessions(node_id=node.pk, reported=[closed])
+    assert reason_of(running, alice) == "the client closed it"
+
+
+@pytest.mark.parametrize("reported", [RELEASED, NOT_REPORTED])
+def test_session_of_an_active_allocation_ends_with_the_reported_reason(
+    cast: Cast, client_of: Clients, node: Node, running: ReportedSession, reported: str
+) -> None:
+    """An announced end gives the allocation a reason long before its sessions end by it."""
+    eviction.evict(allocation_id=running.allocation_id, reason="drain", grace_seconds=300)
+    closed = [replace(running, state="closed", end_reason=reported)]
+    record_sessions(node_id=node.pk, reported=closed if reported == RELEASED else [])
+    assert reason_of(running, client_of(cast.alice)) == reported
