@@ -77,6 +77,8 @@ class LabelsField(DictField):
         key_field = NameField(max_length=MAX_LABEL_KEY)
         for key in labels:
             key_field.run_validation(key)
+            if "=" in key:  # KEY=VALUE in forms, commands and selectors would mean another label
+                raise ValidationError(f"The label key {key} has a =, which ends a key.")
         return labels
 
 

@@ -109,3 +109,16 @@ def test_written_selector_is_read_as_it_was_meant(requirements: list[Requirement
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     with suppress(ApplianceError):
         assert parse_selector(text)
+
+
+def test_label_key_with_an_equals_sign_is_refused(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node]
+) -> None:
+    """Written as KEY=VALUE, it would be read as another label."""
+    node, olga = add_node(), client_of(cast.olga)
+    path = f"/api/v1/nodes/{node.pk}"
+    for labels, status in (({"a=b": "c"}, 400), ({"a": "b=c"}, 200)):
+        response = olga.patch(path, {"labels": labels}, format="json")
+        assert response.status_code == status, body(response)
+    node.refresh_from_db()
+    assert node.labels == {"a": "b=c"}

@@ -11,7 +11,10 @@ description:
   - Lists the nodes of an appliance as hosts, with C(ansible_host) set to their first address.
   - Groups them by pool (C(pool_NAME)), site (C(site_NAME)), model of their GPUs (C(model_NAME))
     and state (C(state_ready), C(state_cordoned), C(state_draining), C(state_maintenance)).
-    Characters that names of groups cannot have become underscores.
+  - Characters that names of groups cannot have become underscores. If two pools, two sites or two
+    models would share a group by that, each of their groups has a suffix that comes from its name,
+    such as C(pool_team_a_39fe418a) for C(team-a) beside C(team.a). Pools and sites without nodes
+    count. O(keyed_groups) do not have such suffixes.
   - A node is in the groups of all pools and models of its GPUs. GPUs that the node no longer
     reports are left out.
   - The name of the file ends in C(busbar.yml) or C(busbar.yaml).
@@ -30,8 +33,8 @@ options:
     env:
       - name: BUSBAR_URL
   token:
-    description: API token of a user who may see the inventory, such as a service account with
-      the role C(viewer).
+    description: API token of a user who may see the inventory and the pools, such as a service
+      account with the role C(viewer).
     type: str
     required: true
     env:
@@ -58,6 +61,9 @@ keyed_groups:
     prefix: rack
 """
 
+import hashlib
+from collections import Counter
+
 from ansible.errors import AnsibleParserError
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.busbar.pool.plugins.module_utils.appliance import Appliance, ApplianceError
@@ -65,6 +71,7 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import Appli
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 
 SUFFIXES = ("busbar.yml", "busbar.yaml")
+SUFFIX_CHARACTERS = 8
 GPU_FIELDS = ("index", "uuid", "model", "memory_bytes", "pool", "held", "labels")
 
 
@@ -95,6 +102,25 @@ def groups_of(variables):
     ]
 
 
+def name_groups(groups, make_safe):
+    """Return the safe name of each group. Those that would have the same name get a suffix.
+
+    The suffix comes from the group itself, so that the name never belongs to another group.
+    """
+    safe = {group: make_safe(group) for group in groups}
+    uses = Counter(safe.values())
+    names = {g: name if uses[name] == 1 else f"{name}_{suffix_of(g)}" for g, name in safe.items()}
+    for name, times in Counter(names.values()).items():
+        if times > 1:  # a pool, say, is named like another group with its suffix
+            shared = " and ".join(sorted(str(g) for g in names if names[g] == name))
+            raise AnsibleParserError(f"{shared} would be one group, {name}. Rename one of them.")
+    return names
+
+
+def suffix_of(group):
+    return hashlib.sha256(group.encode()).hexdigest()[:SUFFIX_CHARACTERS]
+
+
 class InventoryModule(BaseInventoryPlugin, Constructable):
     NAME = "busbar.pool.nodes"
 
@@ -108,19 +134,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
         try:
             appliance = Appliance(**options)
             nodes, gpus = appliance.items("nodes"), appliance.items("gpus", "present=true")
+            groups = {"pool_" + pool["name"] for pool in appliance.items("pools")}
+            groups |= {"site_" + site["name"] for site in appliance.items("sites")}
         except ApplianceError as error:
             raise AnsibleParserError(str(error)) from None
+        hosts = []
         for node in nodes:
-            self._add_node(node, [g for g in gpus if g["node_id"] == node["id"]])
+            own = sorted((g for g in gpus if g["node_id"] == node["id"]), key=lambda g: g["index"])
+            hosts.append((node["name"], variables_of(node, own)))
+        groups.update(group for _name, variables in hosts for group in groups_of(variables))
+        names = name_groups(groups, self._sanitize_group_name)
+        for name, variables in hosts:
+            self._add_host(name, variables, [names[group] for group in groups_of(variables)])
 
-    def _add_node(self, node, gpus):
-        host = self.inventory.add_host(node["name"])
-        variables = variables_of(node, sorted(gpus, key=lambda gpu: gpu["index"]))
-        for name, value in variables.items():
-            self.inventory.set_variable(host, name, value)
-        for group in groups_of(variables):
-            name = self.inventory.add_group(self._sanitize_group_name(group))
-            self.inventory.add_child(name, host)
+    def _add_host(self, name, variables, groups):
+        host = self.inventory.add_host(name)
+        for key, value in variables.items():
+            self.inventory.set_variable(host, key, value)
+        for group in groups:
+            self.inventory.add_child(self.inventory.add_group(group), host)
         strict = self.get_option("strict")
         self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
         self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict)
