@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -41,6 +41,12 @@ NO_PROJECT = NO_ID
 """Audience of objects that only appliance-wide privileges permit to see."""
 
 
+class GuardedNames(tuple[tuple[str, Audience], ...]):
+    """Value of a row: names, each with its audience. A scope is sent those that it sees."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, eq=False)
 class ObjectChange:
     """One numbered change of an object. `row` is its REST representation, or None if it is gone."""
@@ -52,9 +58,17 @@ class ObjectChange:
     audience: Audience
     row: Mapping[str, Any] | None
 
+    def seen_by(self, scope: Scope) -> ObjectChange:
+        """Return the change with those of its `GuardedNames` that the scope sees."""
+        names = {k: v for k, v in (self.row or {}).items() if isinstance(v, GuardedNames)}
+        if not names:
+            return self
+        seen = {k: [n for n, of in v if scope.sees(self.privilege, of)] for k, v in names.items()}
+        return replace(self, row={**(self.row or {}), **seen})
+
     @cached_property
     def text(self) -> str:
-        """The change as JSON, encoded once for all subscribers."""
+        """The change as JSON, encoded once for all subscribers, or for those of one scope."""
         return orjson.dumps(
             {"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row},
             default=str,
@@ -305,7 +319,7 @@ class Hub:
             batch = visible.get(s.scope)
             if batch is None:
                 batch = visible[s.scope] = Batch(
-                    c for c in changes if s.scope.sees(c.privilege, c.audience)
+                    c.seen_by(s.scope) for c in changes if s.scope.sees(c.privilege, c.audience)
                 )
             s.offer(batch)
 

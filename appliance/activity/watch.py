@@ -155,8 +155,8 @@ class WatchView(ApplianceView):
             OpenApiParameter(
                 "kinds",
                 str,
-                description="Comma-separated: event, task, allocation, partition, session, node, "
-                "gpu. Default: all.",
+                description="Comma-separated: alarm, event, task, allocation, partition, session, "
+                "node, gpu, pool. Default: all.",
             ),
             OpenApiParameter("since", str, description="Id of the last event received."),
         ],

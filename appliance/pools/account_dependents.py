@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db.models.signals import post_save
+
 from appliance.accounts.dependents import Blockers, Subject, register_blockers, register_cleanup
 from appliance.accounts.models import Project
+from appliance.db import change_log
+from appliance.db.change_log import Topic
 from appliance.pools.models import Pool, Quota, Reservation
 
 
@@ -40,6 +44,13 @@ def delete_quota(subject: Subject) -> None:
         quota.delete()  # the scheduler index relies on the signal
 
 
+def announce_pools(instance: Project, created: bool, **_: object) -> None:
+    """Announce the pools restricted to a project that changed: they show its name."""
+    rows = () if created else Pool.objects.restricted().values_list("pk", "project_ids")
+    change_log.record_all(Topic.POOL, [pk for pk, ids in rows if str(instance.pk) in ids])
+
+
+post_save.connect(announce_pools, sender=Project, dispatch_uid="announce-pools")
 register_blockers(reservation_blockers)
 register_blockers(pool_blockers)
 register_cleanup(delete_quota)

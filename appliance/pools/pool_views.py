@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
 from appliance.accounts.places import Place, register_inventory, register_place
+from appliance.activity.feed import GuardedNames, hub
 from appliance.activity.idempotency import idempotent
 from appliance.api.errors import Code
 from appliance.api.fields import LabelsField, LineField, NameField
@@ -27,6 +29,7 @@ from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.db.change_log import Audience
 from appliance.pools import services
 from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
@@ -252,10 +255,26 @@ class PoolView(ApplianceView):
         return Response(status=204)
 
 
+def pool_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield the rows of pools for the feed, with the names that each of its clients may view."""
+    pools = {str(pool.pk): pool for pool in Pool.objects.all()}
+    projects = {str(pk): name for pk, name in named(Project.objects.all())}
+    for pool in (pools[i] for i in map(str, ids) if i in pools):
+        fallbacks = [pools[i] for i in pool.fallbacks if i in pools]
+        allowed = sorted((projects[i], UUID(i)) for i in pool.project_ids if i in projects)
+        row = PoolSerializer(pool, context={"pools": {}, "projects": {}}).data
+        names = {
+            "fallbacks": GuardedNames((p.name, p.audience) for p in fallbacks),
+            "projects": GuardedNames(allowed),
+        }
+        yield pool.pk, "pools.view", pool.audience, {**row, **names}
+
+
 def place_of_pool(viewer: User, pool_id: UUID) -> Place:
     pool = get_object_or_404(Pool.objects.visible_to(viewer), pk=pool_id)
     return Place(inventory=pool.places())
 
 
+hub.register("pool", pool_rows)
 register_place("pools", place_of_pool)
 register_inventory("pool", lambda name: Pool.objects.filter(name=name).first())

@@ -116,6 +116,8 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
         message=f"Pool {pool.name} deleted.",
     )
     change_log.record(Topic.POOL, pool.pk, Removal("pools.view"))
+    fallbacks = Pool.objects.values_list("pk", "fallbacks")
+    change_log.record_all(Topic.POOL, [pk for pk, ids in fallbacks if str(pool.pk) in ids])
 
 
 def deletion_refusals(pools: Sequence[Pool]) -> Refusals:

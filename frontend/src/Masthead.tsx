@@ -31,6 +31,7 @@ import { type ReactNode, useState } from "react";
 import { useAccount } from "./account/account";
 import { applyTheme, isDark, storedTheme } from "./account/theme";
 import { openDialog } from "./actions/dialogs";
+import { roleText } from "./admin/place";
 import { api, unwrap } from "./api/client";
 import { timeZone } from "./format";
 import { Palette } from "./search/Palette";
@@ -97,7 +98,7 @@ function UserMenu() {
     >
       <DropdownList>
         <DropdownItem key="roles" isDisabled>
-          {me.roles.map((r) => (r.project ? `${r.role}, ${r.project}` : r.role)).join("; ")}
+          {me.roles.map(roleText).join("; ")}
         </DropdownItem>
         <DropdownItem key="account" onClick={() => void navigate({ to: "/account" })}>
           {t("frame.account")}

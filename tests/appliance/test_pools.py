@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -9,8 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from appliance.accounts.models import User
+from appliance.accounts.models import Project, User
 from appliance.activity.consumers import scope_of
+from appliance.activity.feed import Subscriber, hub
 from appliance.allocations import eviction, idleness
 from appliance.allocations.models import Allocation
 from appliance.inventory.gpu_views import gpu_rows, visible_gpu_ids
@@ -218,3 +221,55 @@ def test_label_filter_matches_exact_text(cast: Cast, client_of: Clients, add_nod
             ), (key, wanted)
     assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=12"}))["items"]) == 1
     assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=13"}))["items"]) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_feed_shows_changed_pools_as_a_list_shows_them_to_each_user(
+    cast: Cast, client_of: Clients
+) -> None:
+    names, loop = ("olga", "alice", "charlie"), asyncio.new_event_loop()
+    users = {name: getattr(cast, name) for name in names}
+    sockets = {name: Subscriber(loop, scope_of(user)) for name, user in users.items()}
+    olga = client_of(cast.olga)
+    secret = create(olga, name="secret", projects=["elsewhere"])
+    pool = create(olga, projects=["default", "elsewhere"], fallbacks=["secret", "default"])
+    path = f"/api/v1/pools/{pool['id']}"
+
+    def fed() -> dict[str, dict[str, Any]]:
+        loop.run_until_complete(asyncio.sleep(0))
+        found: dict[str, dict[str, Any]] = {}
+        for name, socket in sockets.items():
+            changes = batch.changes if (batch := socket.take()) else {}
+            found[name] = json.loads(changes["pool", pool["id"]].text)["row"]
+        return found
+
+    def listed() -> dict[str, dict[str, Any]]:
+        pages = {name: body(client_of(user).get("/api/v1/pools")) for name, user in users.items()}
+        return {
+            name: next(p for p in page["items"] if p["id"] == pool["id"])
+            for name, page in pages.items()
+        }
+
+    for socket in sockets.values():
+        hub.join(socket)
+    try:
+        assert olga.patch(path, {"max_idle_seconds": 60}, format="json").status_code == 200
+        shown = fed()
+        assert shown == listed()
+        assert shown["olga"]["projects"] == ["default", "elsewhere"]
+        assert shown["alice"]["projects"] == ["default"]
+        assert shown["alice"]["fallbacks"] == ["default"]
+        assert shown["charlie"]["fallbacks"] == ["secret", "default"]
+        project = Project.objects.get(name="elsewhere")
+        renamed = client_of(cast.admin).patch(
+            f"/api/v1/projects/{project.pk}", {"name": "analysis"}, format="json"
+        )
+        assert renamed.status_code == 200
+        assert (shown := fed()) == listed() and shown["charlie"]["projects"] == ["analysis"]
+        restricted = f"/api/v1/pools/{secret['id']}"
+        assert olga.delete(restricted).status_code == 204
+        assert (shown := fed()) == listed() and shown["olga"]["fallbacks"] == ["default"]
+    finally:
+        for socket in sockets.values():
+            hub.leave(socket)
+        loop.close()

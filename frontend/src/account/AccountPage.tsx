@@ -3,6 +3,7 @@ import { Alert, Button, Form, FormGroup, TextInput } from "@patternfly/react-cor
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { AccessPane } from "../admin/AccessPane";
+import { roleText } from "../admin/place";
 import { TokensPane } from "../admin/people";
 import { change } from "../actions/change";
 import { type Me, api, unwrap } from "../api/client";
@@ -82,7 +83,6 @@ function Password({ account }: { account: Me }) {
 
 export default function AccountPage() {
   const { me } = useAccount();
-  const roles = me.roles.map((r) => [r.role, r.project ?? r.department].filter(Boolean).join(", "));
   return (
     <>
       <PageHeader title={t("frame.account")} detail={me.username} />
@@ -98,7 +98,7 @@ export default function AccountPage() {
                   <Properties
                     properties={[
                       [t("login.username"), me.username],
-                      [t("people.roles"), roles.join("; ")],
+                      [t("people.roles"), me.roles.map(roleText).join("; ")],
                       [t("factor.source"), t(`source.${me.source || "local"}`)],
                     ]}
                   />

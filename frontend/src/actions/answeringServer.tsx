@@ -6,7 +6,7 @@ import {
   createRootRoute,
   createRouter,
 } from "@tanstack/react-router";
-import { configure, render } from "@testing-library/react";
+import { render } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { vi } from "vitest";
 import { AccountContext } from "../account/account";
@@ -18,9 +18,6 @@ import type { Answer } from "./queries";
 
 /** Reasons of refusals by `KIND/ID` and action; what is not named is allowed. */
 export type Refusals = Record<string, Record<string, string>>;
-
-// A loaded machine needs longer than a second to draw a page.
-configure({ asyncUtilTimeout: 4_000 });
 
 const ME = { id: "7", username: "mei", privileges: [] } as unknown as Me;
 
@@ -43,8 +40,8 @@ export function answerActions(names: readonly string[], refusals: Refusals = {})
   return asked;
 }
 
-/** Render in a page with dialogs, as a user without any privilege of their own. */
-export function show(content: ReactNode) {
+/** Render in a page with dialogs, if not said otherwise as a user without any privilege. */
+export function show(content: ReactNode, me: Partial<Me> = ME) {
   const page = () => (
     <>
       {content}
@@ -58,7 +55,7 @@ export function show(content: ReactNode) {
   });
   return render(
     <QueryClientProvider client={cache}>
-      <AccountContext value={{ me: ME, live: true, lastLive: null }}>
+      <AccountContext value={{ me: me as Me, live: true, lastLive: null }}>
         <RouterProvider router={router as never} />
       </AccountContext>
     </QueryClientProvider>,

@@ -1,17 +1,17 @@
 // Dialogs of the actions that need values.
 import { ClipboardCopy } from "@patternfly/react-core";
-import { cache, refresh } from "../api/cache";
+import { refresh } from "../api/cache";
 import type { Schema } from "../api/client";
 import { resizeCurl } from "../allocations/request";
-import { listQuery } from "../api/lists";
-import { rowsQuery } from "../api/queries";
 import { type Key, t } from "../text/text";
-import { FormDialog, type FormDialogProps } from "../ui/FormDialog";
+import { FormDialog } from "../ui/FormDialog";
 import { type Field, type FormValues, labelLines, labelsOf } from "../ui/fields";
-import { change } from "./change";
+import { shellLine } from "../ui/shellLine";
 import { openDialog } from "./dialogs";
+import { type Edit, openEdit } from "./edit";
 import type { Actionable } from "./kinds";
-import { present } from "./present";
+import { openForm } from "./openForm";
+import { mayEverywhere } from "./queries";
 import * as send from "./requests";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
@@ -24,89 +24,62 @@ const LABELS: Field = {
   help: "help.labels",
 };
 
-type Options = Pick<FormDialogProps, "fields" | "submit"> & Partial<FormDialogProps>;
+type NamedKind = "projects" | "departments" | "groups" | "sites";
+const RENAMING: Edit<NamedKind> = {
+  fields: [NAME],
+  values: (row) => ({ name: row.name }),
+  settings: (v) => ({ name: text(v.name) }),
+};
+export const renamer = (kind: NamedKind) => (x: Actionable) =>
+  openEdit(kind, x, RENAMING, "action.rename");
+export const renameProject = renamer("projects");
+export const renameDepartment = renamer("departments");
+export const renameGroup = renamer("groups");
 
-/** Open a form about an object; after its submission say what was done. */
-export function openForm(x: Actionable, label: Key, options: Options) {
-  const action = t(label);
-  openDialog((close) => (
-    <FormDialog
-      title={t("form.title", { action, name: x.name })}
-      verb={t("common.save")}
-      close={close}
-      {...options}
-      submit={(values) =>
-        change(t("result.done", { action, name: x.name }), async () => options.submit(values))
-      }
-    />
-  ));
-}
-
-export const openRename = (x: Actionable, rename: (id: string, name: string) => Promise<unknown>) =>
-  openForm(x, "action.rename", {
-    fields: [NAME],
-    initial: { name: x.name },
-    submit: async (v) => void (await rename(x.id, text(v.name))),
+const SITE: Field = {
+  name: "site",
+  label: "field.site",
+  type: "names",
+  from: "sites",
+  blank: "common.none",
+};
+export const editNode = (x: Actionable) =>
+  openEdit("nodes", x, {
+    fields: [SITE, LABELS, NOTES],
+    values: (n) => ({ site: n.site ?? "", labels: labelLines(n.labels), notes: n.notes ?? "" }),
+    settings: (v) => ({ site: text(v.site), labels: labelsOf(v.labels), notes: text(v.notes) }),
   });
 
-export async function editNode(x: Actionable) {
-  const node = present(await cache.ensureQueryData(rowsQuery("node")), x);
-  openForm(x, "action.edit", {
-    fields: [
-      { name: "site", label: "field.site", type: "names", from: "sites", blank: "common.none" },
-      LABELS,
-      NOTES,
-    ],
-    initial: { site: node.site ?? "", labels: labelLines(node.labels), notes: node.notes ?? "" },
-    submit: async (v) =>
-      void (await send.updateNode(x.id, {
-        labels: labelsOf(v.labels),
-        notes: text(v.notes),
-        site: text(v.site),
-      })),
+const POOL: Field = { name: "pool", label: "field.pool", type: "names", from: "pools" };
+export const editGpu = (x: Actionable) =>
+  openEdit("gpus", x, {
+    fields: [POOL, LABELS, NOTES],
+    values: (g) => ({ pool: g.pool ?? "", labels: labelLines(g.labels), notes: g.notes ?? "" }),
+    settings: (v) => ({ pool: text(v.pool), labels: labelsOf(v.labels), notes: text(v.notes) }),
   });
-}
-
-export async function editGpu(x: Actionable) {
-  const gpu = present(await cache.ensureQueryData(rowsQuery("gpu")), x);
-  openForm(x, "action.edit", {
-    fields: [{ name: "pool", label: "field.pool", type: "names", from: "pools" }, LABELS, NOTES],
-    initial: { pool: gpu.pool ?? "", labels: labelLines(gpu.labels), notes: gpu.notes ?? "" },
-    submit: async (v) =>
-      void (await send.updateGpu(x.id, {
-        labels: labelsOf(v.labels),
-        notes: text(v.notes),
-        ...(text(v.pool) && text(v.pool) !== gpu.pool ? { pool: text(v.pool) } : {}),
-      })),
-  });
-}
 
 export const admitGpu = (x: Actionable) =>
   openForm(x, "action.admit", {
-    fields: [{ name: "pool", label: "field.pool", type: "names", from: "pools" }],
+    fields: [POOL],
     submit: async (v) => void (await send.admitGpu(x.id, text(v.pool))),
   });
 
-export async function resizeAllocation(x: Actionable) {
-  const rows = await cache.ensureQueryData(rowsQuery("allocation"));
-  const allocation = present(rows, x);
-  openForm(x, "action.resize", {
-    fields: [
-      { name: "percent", label: "field.percent", type: "number", help: "help.percent" },
-      { name: "memory", label: "field.memoryGib", type: "number", help: "help.memoryGib" },
-    ],
-    initial: {
-      percent: String(allocation.percent ?? ""),
-      memory: String((allocation.memory_bytes ?? 0) / 2 ** 30),
-    },
-    verb: t("action.resize"),
-    command: (v) => resizeCurl(x.id, sizeOf(v), location.origin),
-    submit: async (v) => void (await send.resize(x.id, sizeOf(v))),
-  });
-}
-const sizeOf = (v: FormValues) => ({
-  percent: Number(text(v.percent)),
-  memory_bytes: Math.round(Number(text(v.memory)) * 2 ** 30),
+export const resizeAllocation = (x: Actionable) =>
+  openEdit("allocations", x, RESIZING(x.id), "action.resize", { verb: t("action.resize") });
+const RESIZING = (id: string): Edit<"allocations"> => ({
+  fields: [
+    { name: "percent", label: "field.percent", type: "number", help: "help.percent" },
+    { name: "memory_bytes", label: "field.memoryGib", type: "number", help: "help.memoryGib" },
+  ],
+  values: (a) => ({
+    percent: String(a.percent ?? ""),
+    memory_bytes: String((a.memory_bytes ?? 0) / 2 ** 30),
+  }),
+  settings: (v) => ({
+    percent: Number(text(v.percent)),
+    memory_bytes: Math.round(Number(text(v.memory_bytes)) * 2 ** 30),
+  }),
+  command: (size) => resizeCurl(id, size, location.origin),
 });
 
 const POLICIES = ["pack", "spread", "model_affinity", "exclusive"] as const;
@@ -125,6 +98,8 @@ export const POOL_FIELDS: Field[] = [
   { name: "required_isolation", label: "field.isolation", type: "select", options: ISOLATION },
   { name: "admit_new_gpus", label: "field.admitNew", type: "switch" },
 ];
+/** What a role in one pool permits to change: the others affect more than the pool. */
+const OWN_POOL_FIELDS = ["policies", "max_lifetime_seconds", "max_idle_seconds"];
 const words = (value: unknown) =>
   text(value)
     .split(/[\s,]+/)
@@ -142,43 +117,55 @@ export function poolValues(pool: Partial<Schema<"Pool">>): FormValues {
   };
 }
 export function poolSettings(v: FormValues): Schema<"PatchedPoolSettings"> {
-  const seconds = (value: unknown) => (text(value) ? Number(text(value)) : undefined);
   return {
     policies: v.policies as NonNullable<Schema<"PatchedPoolSettings">["policies"]>,
     projects: words(v.projects),
     fallbacks: words(v.fallbacks),
-    max_lifetime_seconds: seconds(v.max_lifetime_seconds),
-    max_idle_seconds: seconds(v.max_idle_seconds),
+    max_lifetime_seconds: Number(text(v.max_lifetime_seconds)),
+    max_idle_seconds: Number(text(v.max_idle_seconds)),
     required_isolation: (text(v.required_isolation) || "any") as "any",
     admit_new_gpus: Boolean(v.admit_new_gpus),
   };
 }
-export async function editPool(x: Actionable) {
-  const pool = present(await cache.ensureQueryData(rowsQuery("pool")), x);
-  openForm(x, "action.edit", {
-    fields: POOL_FIELDS,
-    initial: poolValues(pool),
-    submit: async (v) => void (await send.updatePool(x.id, poolSettings(v))),
+const duration = (value: unknown) => (text(value) ? `${text(value)}s` : "");
+/** The command that creates a pool of these values. */
+export const poolCommand = (v: FormValues): string =>
+  shellLine(["busbar", "pool", "create", text(v.name) || "NAME"], {
+    policy: v.policies,
+    project: words(v.projects),
+    fallback: words(v.fallbacks),
+    "max-lifetime": duration(v.max_lifetime_seconds),
+    "max-idle": duration(v.max_idle_seconds),
+    "required-isolation": v.required_isolation === "any" ? "" : v.required_isolation,
+    "admit-new-gpus": v.admit_new_gpus,
   });
+export async function editPool(x: Actionable) {
+  const isOwn = !(await mayEverywhere("pools.manage"));
+  const fields = isOwn ? POOL_FIELDS.filter((f) => OWN_POOL_FIELDS.includes(f.name)) : POOL_FIELDS;
+  const edit: Edit<"pools"> = { fields, values: poolValues, settings: poolSettings };
+  const dialog = isOwn ? { description: t("pool.ownSettings") } : {};
+  return openEdit("pools", x, edit, "action.edit", dialog);
 }
 
-export const renameProject = (x: Actionable) =>
-  openRename(x, (id, name) => send.updateProject(id, { name }));
 export const moveProject = (x: Actionable) =>
-  openForm(x, "action.move", {
-    fields: [
-      {
-        name: "department",
-        label: "field.department",
-        type: "names",
-        from: "departments",
-        blank: "common.none",
-      },
-    ],
-    submit: async (v) => void (await send.updateProject(x.id, { department: text(v.department) })),
-  });
-export const renameDepartment = (x: Actionable) => openRename(x, send.renameDepartment);
-export const renameGroup = (x: Actionable) => openRename(x, send.renameGroup);
+  openEdit(
+    "projects",
+    x,
+    {
+      fields: [
+        {
+          name: "department",
+          label: "field.department",
+          type: "names",
+          from: "departments",
+          blank: "common.none",
+        },
+      ],
+      values: (p) => ({ department: p.department ?? "" }),
+      settings: (v) => ({ department: text(v.department) }),
+    },
+    "action.move",
+  );
 
 export const addMember = (x: Actionable) =>
   openForm(x, "action.addMember", {
@@ -190,18 +177,15 @@ export const addMember = (x: Actionable) =>
       void (await send.addMember(x.id, v.user ? { user: text(v.user) } : { group: text(v.group) })),
   });
 
-export async function editUser(x: Actionable) {
-  const user = present(await cache.fetchQuery(listQuery("users")), x);
-  openForm(x, "action.edit", {
+export const editUser = (x: Actionable) =>
+  openEdit("users", x, {
     fields: [
       { name: "email", label: "field.email", type: "text" },
-      { name: "active", label: "field.active", type: "switch" },
+      { name: "is_active", label: "field.active", type: "switch" },
     ],
-    initial: { email: user.email ?? "", active: user.is_active ?? true },
-    submit: async (v) =>
-      void (await send.updateUser(x.id, { email: text(v.email), is_active: Boolean(v.active) })),
+    values: (u) => ({ email: u.email ?? "", is_active: u.is_active ?? true }),
+    settings: (v) => ({ email: text(v.email), is_active: Boolean(v.is_active) }),
   });
-}
 
 /** A secret that is shown once. */
 export function Secret({ label, value }: { label: Key; value: string }) {

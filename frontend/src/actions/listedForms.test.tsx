@@ -27,7 +27,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test("a failure to read the list before an edit is shown", async () => {
+test("a failure to read the object before an edit is shown", async () => {
   vi.spyOn(api, "GET").mockRejectedValue(new Problem("FORBIDDEN", "You may not list sites.", 403));
   await edit(SITE);
   expect(await screen.findByText("Edit failed: Oslo")).toBeTruthy();
@@ -36,8 +36,8 @@ test("a failure to read the list before an edit is shown", async () => {
 });
 
 test.each([SITE, NODE])("an edit of $name, which no longer exists, opens no form", async (x) => {
-  const page = { data: { items: [], next: null }, response: new Response() };
-  vi.spyOn(api, "GET").mockResolvedValue(page as never);
+  const absent = { error: {}, response: new Response(null, { status: 404 }) };
+  vi.spyOn(api, "GET").mockResolvedValue(absent as never);
   await edit(x);
   expect(await screen.findByText(`Edit failed: ${x.name}`)).toBeTruthy();
   expect(screen.getByText("It no longer exists.")).toBeTruthy();

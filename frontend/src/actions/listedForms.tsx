@@ -1,35 +1,26 @@
 // Dialogs of the actions on objects that only lists show.
 import { requestOf, valuesOf, FIELDS as DEFINITION_FIELDS } from "../alarms/definitionForm";
-import { cache } from "../api/cache";
-import type { AlarmDefinition, Schema } from "../api/client";
-import { type ListName, type RowOf, listQuery } from "../api/lists";
+import type { Schema } from "../api/client";
 import { t } from "../text/text";
 import type { Field, FormValues } from "../ui/fields";
-import { NOTES, openForm, openRename } from "./forms";
+import { openEdit } from "./edit";
+import { NOTES, renamer } from "./forms";
 import type { Actionable } from "./kinds";
 import * as send from "./listedRequests";
-import { present } from "./present";
+import { openForm } from "./openForm";
 import { PRIVILEGES } from "./privileges";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
 
-async function rowOf<N extends ListName>(list: N, x: Actionable): Promise<RowOf<N>> {
-  const rows: readonly RowOf<N>[] = await cache.fetchQuery(listQuery(list));
-  return present(rows, x);
-}
-
 export const ROLE_FIELDS: Field[] = [
   { name: "privileges", label: "access.privileges", type: "checks", options: PRIVILEGES },
 ];
-export async function editRole(x: Actionable) {
-  const role = await rowOf("roles", x);
-  openForm(x, "action.edit", {
+export const editRole = (x: Actionable) =>
+  openEdit("roles", x, {
     fields: ROLE_FIELDS,
-    initial: { privileges: role.privileges ?? [] },
-    submit: async (v) =>
-      void (await send.updateRole(x.id, v.privileges as Schema<"RoleRequest">["privileges"])),
+    values: (role) => ({ privileges: role.privileges ?? [] }),
+    settings: (v) => ({ privileges: v.privileges as Schema<"RoleRequest">["privileges"] }),
   });
-}
 
 export const QUOTA_FIELDS: Field[] = [
   { name: "quota_gpus", label: "quota.guaranteed", type: "number", help: "quota.guaranteedHelp" },
@@ -44,47 +35,33 @@ export const quotaSettings = (v: FormValues): Schema<"PatchedQuotaSettings"> => 
   borrows: Boolean(v.borrows),
   ...(text(v.weight) ? { weight: Number(text(v.weight)) } : {}),
 });
-export async function editQuota(x: Actionable) {
-  const quota = await rowOf("quotas", x);
-  openForm(x, "action.edit", {
+export const editQuota = (x: Actionable) =>
+  openEdit("quotas", x, {
     fields: QUOTA_FIELDS,
-    initial: {
+    values: (quota) => ({
       quota_gpus: String(quota.quota_gpus ?? ""),
       limit_gpus: String(quota.limit_gpus ?? ""),
       borrows: quota.borrows ?? true,
       weight: String(quota.weight ?? ""),
-    },
-    submit: async (v) => void (await send.updateQuota(x.id, quotaSettings(v))),
+    }),
+    settings: quotaSettings,
   });
-}
 
-export async function editSite(x: Actionable) {
-  const site = await rowOf("sites", x);
-  openForm(x, "action.edit", {
+export const editSite = (x: Actionable) =>
+  openEdit("sites", x, {
     fields: [NOTES],
-    initial: { notes: site.notes ?? "" },
-    submit: async (v) => void (await send.updateSite(x.id, { notes: text(v.notes) })),
+    values: (site) => ({ notes: site.notes ?? "" }),
+    settings: (v) => ({ notes: text(v.notes) }),
   });
-}
-export const renameSite = (x: Actionable) =>
-  openRename(x, (id, name) => send.updateSite(id, { name }));
+export const renameSite = renamer("sites");
 
-/** A webhook that stays keeps its key: sending the address again would remove it. */
-function changesOf(
-  row: AlarmDefinition,
-  values: FormValues,
-): Schema<"PatchedAlarmDefinitionChange"> {
-  const { webhook_url, ...rest } = requestOf(values);
-  return webhook_url === row.webhook_url ? rest : { ...rest, webhook_url: webhook_url ?? "" };
-}
-export async function editDefinition(x: Actionable) {
-  const row = await rowOf("alarmDefinitions", x);
-  openForm(x, "action.edit", {
+// A webhook that stays keeps its key: sending the address again would remove it.
+export const editDefinition = (x: Actionable) =>
+  openEdit("alarm-definitions", x, {
     fields: DEFINITION_FIELDS,
-    initial: valuesOf(row),
-    submit: async (v) => void (await send.updateDefinition(x.id, changesOf(row, v))),
+    values: valuesOf,
+    settings: requestOf,
   });
-}
 
 export const acknowledgeAlarm = (x: Actionable) =>
   openForm(x, "alarm.acknowledge", {

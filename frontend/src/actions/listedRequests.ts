@@ -1,9 +1,8 @@
 // Requests of the actions on objects that only lists show.
-import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import { api, idempotencyKey, unwrap } from "../api/client";
+import { changeObject } from "../api/objects";
 
 const roleAt = (role_id: string) => ({ params: { path: { role_id } } });
-export const updateRole = async (id: string, privileges: Schema<"RoleRequest">["privileges"]) =>
-  unwrap(await api.PATCH("/api/v1/roles/{role_id}", { ...roleAt(id), body: { privileges } }));
 export const deleteRole = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/roles/{role_id}", roleAt(id)));
 
@@ -15,8 +14,6 @@ export const revokeToken = async (token_id: string) =>
   unwrap(await api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id } } }));
 
 const quotaAt = (quota_id: string) => ({ params: { path: { quota_id } } });
-export const updateQuota = async (id: string, body: Schema<"PatchedQuotaSettings">) =>
-  unwrap(await api.PATCH("/api/v1/quotas/{quota_id}", { ...quotaAt(id), body }));
 export const deleteQuota = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/quotas/{quota_id}", quotaAt(id)));
 
@@ -28,18 +25,14 @@ export const deleteReservation = async (reservation_id: string) =>
   );
 
 const siteAt = (site_id: string) => ({ params: { path: { site_id } } });
-export const updateSite = async (id: string, body: { name?: string; notes?: string }) =>
-  unwrap(await api.PATCH("/api/v1/sites/{site_id}", { ...siteAt(id), body }));
 export const deleteSite = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/sites/{site_id}", siteAt(id)));
 
 const definitionAt = (definition_id: string) => ({
   params: { path: { definition_id } },
 });
-export const updateDefinition = async (id: string, body: Schema<"PatchedAlarmDefinitionChange">) =>
-  unwrap(
-    await api.PATCH("/api/v1/alarm-definitions/{definition_id}", { ...definitionAt(id), body }),
-  );
+export const enableDefinition = (id: string, enabled: boolean) =>
+  changeObject("alarm-definitions", id, { enabled });
 export const deleteDefinition = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/alarm-definitions/{definition_id}", definitionAt(id)));
 export const acknowledgeAlarm = async (alarm_id: string, text: string) =>

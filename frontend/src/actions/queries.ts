@@ -21,6 +21,12 @@ async function readActions(places: string[]): Promise<Map<string, Answer[]>> {
   return found;
 }
 
+/** Whether the user has a privilege on the whole appliance, and not at some objects only. */
+export async function mayEverywhere(privilege: string): Promise<boolean> {
+  const { privileges } = await api.GET("/api/v1/access").then(unwrap);
+  return privileges.some((p) => p.name === privilege);
+}
+
 interface Batch {
   places: Set<string>;
   answers: Promise<Map<string, Answer[]>>;

@@ -1,5 +1,6 @@
 // Requests of the actions.
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import { changeObject } from "../api/objects";
 
 const headers = () => idempotencyKey();
 
@@ -21,8 +22,6 @@ export const endMaintenance = async (node_id: string) =>
   );
 export const unlock = async (node_id: string) =>
   unwrap(await api.POST("/api/v1/nodes/{node_id}/unlock", { params: { path: { node_id } } }));
-export const updateNode = async (node_id: string, body: Schema<"PatchedNodeChange">) =>
-  unwrap(await api.PATCH("/api/v1/nodes/{node_id}", { params: { path: { node_id } }, body }));
 export const removeNode = async (node_id: string) =>
   unwrap(await api.DELETE("/api/v1/nodes/{node_id}", { params: { path: { node_id } } }));
 
@@ -33,29 +32,14 @@ export const admitGpu = async (gpu_id: string, pool: string) =>
       body: pool ? { pool } : {},
     }),
   );
-export const updateGpu = async (gpu_id: string, body: Schema<"PatchedGpuChange">) =>
-  unwrap(await api.PATCH("/api/v1/gpus/{gpu_id}", { params: { path: { gpu_id } }, body }));
 
 export const createPool = async (body: Schema<"PoolRequest">) =>
   unwrap(await api.POST("/api/v1/pools", { body, headers: headers() }));
-export const updatePool = async (pool_id: string, body: Schema<"PatchedPoolSettings">) =>
-  unwrap(await api.PATCH("/api/v1/pools/{pool_id}", { params: { path: { pool_id } }, body }));
 export const deletePool = async (pool_id: string) =>
   unwrap(await api.DELETE("/api/v1/pools/{pool_id}", { params: { path: { pool_id } } }));
 
-export const updateProject = async (project_id: string, body: Schema<"PatchedProjectChange">) =>
-  unwrap(
-    await api.PATCH("/api/v1/projects/{project_id}", { params: { path: { project_id } }, body }),
-  );
 export const deleteProject = async (project_id: string) =>
   unwrap(await api.DELETE("/api/v1/projects/{project_id}", { params: { path: { project_id } } }));
-export const renameDepartment = async (department_id: string, name: string) =>
-  unwrap(
-    await api.PATCH("/api/v1/departments/{department_id}", {
-      params: { path: { department_id } },
-      body: { name },
-    }),
-  );
 export const deleteDepartment = async (department_id: string) =>
   unwrap(
     await api.DELETE("/api/v1/departments/{department_id}", {
@@ -66,8 +50,6 @@ export const deleteDepartment = async (department_id: string) =>
 const allocationAt = (allocation_id: string) => ({ params: { path: { allocation_id } } });
 export const release = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/allocations/{allocation_id}", allocationAt(id)));
-export const resize = async (id: string, body: Schema<"PatchedResizeRequest">) =>
-  unwrap(await api.PATCH("/api/v1/allocations/{allocation_id}", { ...allocationAt(id), body }));
 export const suspend = async (id: string) =>
   unwrap(
     await api.POST("/api/v1/allocations/{allocation_id}/suspend", {
@@ -86,9 +68,8 @@ export const forceRelease = async (id: string) =>
   unwrap(await api.POST("/api/v1/allocations/{allocation_id}/force-release", allocationAt(id)));
 
 const userAt = (user_id: string) => ({ params: { path: { user_id } } });
-export const updateUser = async (id: string, body: Schema<"PatchedUserChange">) =>
-  unwrap(await api.PATCH("/api/v1/users/{user_id}", { ...userAt(id), body }));
-export const setActive = (id: string, is_active: boolean) => updateUser(id, { is_active });
+export const setActive = (id: string, is_active: boolean) =>
+  changeObject("users", id, { is_active });
 export const deleteUser = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/users/{user_id}", userAt(id)));
 export const newPassword = async (id: string) =>
@@ -97,8 +78,6 @@ export const resetSecondFactor = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/users/{user_id}/second-factor", userAt(id)));
 
 const groupAt = (group_id: string) => ({ params: { path: { group_id } } });
-export const renameGroup = async (id: string, name: string) =>
-  unwrap(await api.PATCH("/api/v1/groups/{group_id}", { ...groupAt(id), body: { name } }));
 export const deleteGroup = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/groups/{group_id}", groupAt(id)));
 export const addMember = async (id: string, body: Schema<"GroupMemberRequest">) =>

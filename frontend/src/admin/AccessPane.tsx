@@ -9,24 +9,21 @@ import { t } from "../text/text";
 import { type Column, DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";
+import { roleText } from "./place";
 
 type Source = Schema<"PrivilegeSource"> & { id: string };
-const bindingText = (b: Schema<"RoleBinding">) =>
-  [b.role, b.group ? `${t("field.group")} ${b.group}` : "", b.project ?? b.department ?? ""]
-    .filter(Boolean)
-    .join(", ");
 
 const COLUMNS: Column<Source>[] = [
   { id: "name", label: "access.privilege", value: (s) => s.name },
   {
     id: "bindings",
     label: "access.through",
-    value: (s) => s.bindings.map(bindingText).join("; "),
+    value: (s) => s.bindings.map(roleText).join("; "),
     cell: (s) => (
       <LabelGroup>
         {s.bindings.map((b) => (
           <Label key={b.id} isCompact>
-            {bindingText(b)}
+            {roleText(b)}
           </Label>
         ))}
       </LabelGroup>

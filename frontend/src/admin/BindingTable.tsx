@@ -6,6 +6,7 @@ import { t } from "../text/text";
 import { DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";
+import { placeText } from "./place";
 
 type Binding = Schema<"RoleBinding">;
 export type BindingFilter = Partial<Record<"user" | "group" | "project" | "department", string>>;
@@ -43,7 +44,7 @@ export function BindingTable({ filter }: { filter: BindingFilter }) {
               {
                 id: "where",
                 label: "people.where",
-                value: (b) => b.project ?? b.department ?? t("people.everywhere"),
+                value: placeText,
               },
             ]}
           />

@@ -14,6 +14,7 @@ import { Panel } from "../ui/Panel";
 import { Properties } from "../ui/Properties";
 import { QueryState } from "../ui/states";
 import { type Pane, TabPanes } from "../ui/TabPanes";
+import { shellLine } from "../ui/shellLine";
 import { ListPane } from "./ListPane";
 import { RotationPanel } from "./RotationPanel";
 
@@ -63,7 +64,8 @@ function Sites() {
           { name: "name", label: "field.name", type: "text", required: true },
           { name: "notes", label: "field.notes", type: "area" },
         ],
-        command: (v) => `busbar site create ${text(v.name) || "NAME"}`,
+        command: (v) =>
+          shellLine(["busbar", "site", "create", text(v.name) || "NAME"], { notes: v.notes }),
         send: async (v) =>
           void unwrap(
             await api.POST("/api/v1/sites", {

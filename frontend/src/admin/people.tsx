@@ -9,8 +9,10 @@ import { ago, dateTime } from "../format";
 import { t } from "../text/text";
 import type { Column } from "../ui/DataTable";
 import type { FormValues, Field } from "../ui/fields";
+import { shellLine } from "../ui/shellLine";
 import { bindingActionable } from "./BindingTable";
 import { ListPane } from "./ListPane";
+import { PLACES, placeText } from "./place";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
 const words = (value: unknown) =>
@@ -69,7 +71,10 @@ export function UsersPane() {
           },
         ],
         command: (v) =>
-          `busbar user create ${text(v.username) || "NAME"}${v.email ? ` --email ${text(v.email)}` : ""}${v.is_service ? " --service" : ""}`,
+          shellLine(["busbar", "user", "create", text(v.username) || "NAME"], {
+            email: v.email,
+            service: v.is_service,
+          }),
         send: async (v) => {
           const user = unwrap(
             await api.POST("/api/v1/users", { body: given(v) as Schema<"UserRequest"> }),
@@ -101,7 +106,7 @@ export function GroupsPane() {
         label: "people.createGroup",
         privilege: MANAGE,
         fields: [{ name: "name", label: "field.name", type: "text", required: true }],
-        command: (v) => `busbar group create ${text(v.name) || "NAME"}`,
+        command: (v) => shellLine(["busbar", "group", "create", text(v.name) || "NAME"]),
         send: async (v) =>
           void unwrap(await api.POST("/api/v1/groups", { body: { name: text(v.name) } })),
       }}
@@ -134,7 +139,9 @@ export function RolesPane() {
           ...ROLE_FIELDS,
         ],
         command: (v) =>
-          `busbar role create ${text(v.name) || "NAME"}${(v.privileges as string[] | undefined)?.map((p) => ` --privilege ${p}`).join("") ?? ""}`,
+          shellLine(["busbar", "role", "create", text(v.name) || "NAME"], {
+            privilege: v.privileges,
+          }),
         send: async (v) =>
           void unwrap(
             await api.POST("/api/v1/roles", {
@@ -161,6 +168,10 @@ const BINDING_FIELDS: Field[] = [
     blank: "people.everywhere",
   },
   { name: "department", label: "people.orDepartment", type: "names", from: "departments" },
+  { name: "site", label: "people.orSite", type: "names", from: "sites" },
+  { name: "node", label: "people.orNode", type: "text" },
+  { name: "gpu", label: "people.orGpu", type: "text", help: "people.gpuHelp" },
+  { name: "pool", label: "people.orPool", type: "names", from: "pools" },
 ];
 
 export function BindingsPane() {
@@ -180,9 +191,7 @@ export function BindingsPane() {
         {
           id: "where",
           label: "people.where",
-          value: (b) =>
-            b.project ??
-            (b.department ? `${t("field.department")} ${b.department}` : t("people.everywhere")),
+          value: placeText,
         },
         {
           id: "since",
@@ -196,12 +205,10 @@ export function BindingsPane() {
         privilege: "members.manage",
         fields: BINDING_FIELDS,
         command: (v) =>
-          [
-            `busbar role-binding create ${text(v.role) || "ROLE"}`,
-            ...["user", "group", "project", "department"].flatMap((n) =>
-              v[n] ? [`--${n} ${text(v[n])}`] : [],
-            ),
-          ].join(" "),
+          shellLine(
+            ["busbar", "role-binding", "create", text(v.role) || "ROLE"],
+            Object.fromEntries(["user", "group", ...PLACES].map((n) => [n, v[n]])),
+          ),
         send: async (v) =>
           void unwrap(
             await api.POST("/api/v1/role-bindings", {

@@ -1,11 +1,12 @@
 // Panes of pools, projects, departments, quotas and reservations.
-import { POOL_FIELDS, poolSettings } from "../actions/forms";
+import { POOL_FIELDS, poolCommand, poolSettings } from "../actions/forms";
 import { QUOTA_FIELDS, quotaSettings } from "../actions/listedForms";
 import { createPool } from "../actions/requests";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
 import { dateTime, gpuCount } from "../format";
 import { t } from "../text/text";
 import type { Field } from "../ui/fields";
+import { shellLine } from "../ui/shellLine";
 import { ListPane } from "./ListPane";
 
 const POOLS = "pools.manage";
@@ -40,7 +41,7 @@ export function PoolsPane() {
         privilege: POOLS,
         fields: [NAME, ...POOL_FIELDS],
         initial: { required_isolation: "any" },
-        command: (v) => `busbar pool create ${text(v.name) || "NAME"}`,
+        command: poolCommand,
         send: async (v) =>
           void (await createPool({
             ...poolSettings(v),
@@ -81,7 +82,9 @@ export function ProjectsPane() {
           },
         ],
         command: (v) =>
-          `busbar project create ${text(v.name) || "NAME"}${v.department ? ` --department ${text(v.department)}` : ""}`,
+          shellLine(["busbar", "project", "create", text(v.name) || "NAME"], {
+            department: v.department,
+          }),
         send: async (v) =>
           void unwrap(
             await api.POST("/api/v1/projects", {
@@ -115,7 +118,7 @@ export function DepartmentsPane() {
         label: "project.createDepartment",
         privilege: ACCOUNTS,
         fields: [NAME],
-        command: (v) => `busbar department create ${text(v.name) || "NAME"}`,
+        command: (v) => shellLine(["busbar", "department", "create", text(v.name) || "NAME"]),
         send: async (v) =>
           void unwrap(await api.POST("/api/v1/departments", { body: { name: text(v.name) } })),
       }}

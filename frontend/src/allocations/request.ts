@@ -1,6 +1,7 @@
 // A request for GPUs from the values of the dialog, and the same as command, curl and Ansible.
 import type { AllocationRequest } from "../api/client";
 import { labelsOf } from "../ui/fields";
+import { quoted } from "../ui/shellLine";
 
 const GIB = 2 ** 30;
 const HOUR = 3600;
@@ -53,10 +54,6 @@ export function requestBody(w: Wanted): AllocationRequest {
     ...(w.preemptible ? {} : { preemptible: false }),
   } as AllocationRequest;
 }
-
-/** Quote a word for a POSIX shell. */
-export const quoted = (text: string) =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 export function commandLine(w: Wanted): string {
   const words = ["busbar", "allocation", "create"];

@@ -1,8 +1,11 @@
 // Lists that the live feed does not carry: read when a page opens and after each change.
 import { queryOptions } from "@tanstack/react-query";
-import { api, readAllPages, unwrap } from "./client";
+import { type Pool, api, readAllPages, unwrap } from "./client";
+import { rowsQuery } from "./queries";
 
 const page = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
+// The feed carries pools: they have one cache, that of its rows.
+const POOLS = rowsQuery("pool");
 
 const readers = {
   users: () => readAllPages((c) => api.GET("/api/v1/users", page(c)).then(unwrap)),
@@ -15,7 +18,7 @@ const readers = {
   quotas: () => readAllPages((c) => api.GET("/api/v1/quotas", page(c)).then(unwrap)),
   reservations: () => readAllPages((c) => api.GET("/api/v1/reservations", page(c)).then(unwrap)),
   sites: () => readAllPages((c) => api.GET("/api/v1/sites", page(c)).then(unwrap)),
-  pools: () => readAllPages((c) => api.GET("/api/v1/pools", page(c)).then(unwrap)),
+  pools: POOLS.queryFn as () => Promise<Pool[]>,
   alarmDefinitions: () =>
     readAllPages((c) => api.GET("/api/v1/alarm-definitions", page(c)).then(unwrap)),
   hostKeys: () => readAllPages((c) => api.GET("/api/v1/ssh-host-keys", page(c)).then(unwrap)),
@@ -26,7 +29,7 @@ export type RowOf<N extends ListName> = Rows<N>[number];
 
 export const listQuery = <N extends ListName>(name: N) =>
   queryOptions({
-    queryKey: ["list", name],
+    queryKey: name === "pools" ? ["rows", "pool"] : ["list", name],
     queryFn: readers[name] as () => Promise<Rows<N>>,
-    staleTime: 5_000,
+    staleTime: name === "pools" ? Number.POSITIVE_INFINITY : 5_000,
   });

@@ -22,6 +22,7 @@ import { useState } from "react";
 import { Problem, type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 import { t } from "../text/text";
+import { shellLine } from "../ui/shellLine";
 
 interface HostKey {
   sha256: string;
@@ -114,6 +115,7 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
     set(value);
     setHostKey(null);
   };
+  const destination = `ssh://${username}@${address || "HOST"}${port === "22" ? "" : `:${port}`}`;
   const unconfirmed =
     submit.error instanceof Problem && submit.error.code === "host_key_unconfirmed";
   return (
@@ -229,7 +231,10 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
                 clickTip={t("common.copied")}
                 textAriaLabel={t("common.command")}
               >
-                {`busbar node add ssh://${username}@${address || "HOST"}${port === "22" ? "" : `:${port}`}${softwareGpus ? ` --software-gpus ${softwareGpus}` : ""}`}
+                {shellLine(["busbar", "node", "add", destination], {
+                  key: way === "key" && "KEY_FILE",
+                  "software-gpus": softwareGpus > 0 && String(softwareGpus),
+                })}
               </ClipboardCopy>
             </FormGroup>
           </Form>

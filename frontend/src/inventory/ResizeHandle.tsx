@@ -5,10 +5,10 @@ import { type KeyboardEvent, type PointerEvent, useRef } from "react";
 import { change } from "../actions/change";
 import { openDialog } from "../actions/dialogs";
 import { useActions } from "../actions/queries";
-import { resize } from "../actions/requests";
 import { allocationName } from "../allocations/names";
 import { resizeCurl } from "../allocations/request";
 import type { Allocation, Gpu, Partition } from "../api/client";
+import { changeObject } from "../api/objects";
 import { gib } from "../format";
 import { counted, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
@@ -78,7 +78,9 @@ function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent:
         verb={action}
         command={() => resizeCurl(allocation.id, size, location.origin)}
         submit={async () =>
-          void (await change(t("result.done", { action, name }), () => resize(allocation.id, size)))
+          change(t("result.done", { action, name }), () =>
+            changeObject("allocations", allocation.id, size),
+          )
         }
         close={end}
       />

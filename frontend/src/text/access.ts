@@ -56,6 +56,11 @@ export const accessTexts = {
   "people.everywhere": ["everywhere", "全部"],
   "people.inProject": ["In project", "在项目中"],
   "people.orDepartment": ["or in department", "或在部门中"],
+  "people.orSite": ["or at site", "或在站点"],
+  "people.orNode": ["or at node", "或在节点"],
+  "people.orGpu": ["or at GPU", "或在 GPU"],
+  "people.gpuHelp": ["Node and index, such as n1/0", "节点和序号,例如 n1/0"],
+  "people.orPool": ["or at pool", "或在资源池"],
   "people.scopes": ["Scopes", "作用域"],
   "people.scopesHelp": ["None chosen: all that its user may do", "不选择:用户的全部权限"],
   "people.allScopes": ["all of its user", "用户的全部权限"],
@@ -81,6 +86,10 @@ export const accessTexts = {
   "account.passwordHelp": [
     "Use at least 12 characters. Tokens and other sign-ins made with the old password end.",
     "请至少使用 12 个字符。用旧密码建立的令牌和其他登录都会失效。",
+  ],
+  "pool.ownSettings": [
+    "Settings that affect more than this pool need a role on the whole appliance.",
+    "影响范围超出此资源池的设置需要整个设备上的角色。",
   ],
   "pool.allProjects": ["all projects", "所有项目"],
   "pool.seconds": ["{seconds} s", "{seconds} 秒"],

@@ -15,7 +15,8 @@ import {
 } from "@patternfly/react-core";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { t } from "../text/text";
-import { type Field, FieldInput, type FormValues } from "./fields";
+import { Conflict, ConflictChoice } from "./Conflict";
+import { type Field, FieldInput, type FieldValue, type FormValues } from "./fields";
 
 export interface FormDialogProps {
   title: string;
@@ -26,6 +27,8 @@ export interface FormDialogProps {
   /** Send the values; the result is shown if it is a node. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most forms show no result
   submit: (values: FormValues) => Promise<ReactNode | void>;
+  /** Whether there is nothing to send. */
+  isUnchanged?: (values: FormValues) => boolean;
   /** The same as a command line. */
   command?: (values: FormValues) => string;
   /** Shown instead of the form. */
@@ -35,11 +38,20 @@ export interface FormDialogProps {
 
 export function FormDialog(props: FormDialogProps) {
   const { title, description, fields, initial = {}, verb, submit, command, close } = props;
+  const { isUnchanged = () => false } = props;
   const [values, setValues] = useState<FormValues>(initial);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
+  const [conflict, setConflict] = useState<Conflict | null>(null);
   const [result, setResult] = useState<ReactNode>(props.result ?? null);
   const missing = fields.some((f) => f.required && !values[f.name]);
+  const put = (name: string, value: FieldValue) => setValues((old) => ({ ...old, [name]: value }));
+  const fail = (problem: unknown) => {
+    const found = problem instanceof Conflict ? problem : null;
+    setConflict(found);
+    if (found) setValues(found.values);
+    else setError((problem as Error).message);
+  };
   const send = async (e: FormEvent) => {
     e.preventDefault();
     setBusy(true);
@@ -49,7 +61,7 @@ export function FormDialog(props: FormDialogProps) {
       if (shown) setResult(shown);
       else close();
     } catch (problem) {
-      setError((problem as Error).message);
+      fail(problem);
     }
     setBusy(false);
   };
@@ -60,6 +72,7 @@ export function FormDialog(props: FormDialogProps) {
         {result ?? (
           <Form id="form" onSubmit={(e) => void send(e)}>
             {error && <Alert variant="danger" isInline title={error} component="p" />}
+            {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
             {fields.map((field, i) => (
               <FormGroup
                 key={field.name}
@@ -72,7 +85,7 @@ export function FormDialog(props: FormDialogProps) {
                   field={field}
                   value={values[field.name]}
                   autoFocus={i === 0}
-                  onChange={(v) => setValues((old) => ({ ...old, [field.name]: v }))}
+                  onChange={(v) => put(field.name, v)}
                 />
                 {field.help && (
                   <FormHelperText>
@@ -105,7 +118,7 @@ export function FormDialog(props: FormDialogProps) {
             type="submit"
             form="form"
             isLoading={busy}
-            isDisabled={busy || missing}
+            isDisabled={busy || missing || isUnchanged(values)}
           >
             {verb}
           </Button>

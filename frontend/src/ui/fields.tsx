@@ -13,6 +13,9 @@ import { type Key, t } from "../text/text";
 
 export type FieldValue = string | boolean | string[];
 export type FormValues = Record<string, FieldValue>;
+export const isSame = (a: FieldValue | undefined, b: FieldValue | undefined) =>
+  JSON.stringify(a ?? "") === JSON.stringify(b ?? "");
+
 export interface Field {
   name: string;
   label: Key;

@@ -1,0 +1,94 @@
+// One object of a kind that forms edit: read with its version, and changed in that version.
+import { t } from "../text/text";
+import { cache } from "./cache";
+import {
+  type AlarmDefinition,
+  type Allocation,
+  type Gpu,
+  type Me,
+  type Node,
+  type Pool,
+  type Schema,
+  api,
+  unwrap,
+} from "./client";
+import { applyChanges } from "./feed";
+
+/** Kinds by their path: an object, and a request that changes it. */
+interface Kinds {
+  "alarm-definitions": [AlarmDefinition, Schema<"PatchedAlarmDefinitionChange">];
+  allocations: [Allocation, Schema<"PatchedResizeRequest">];
+  departments: [Schema<"Department">, Schema<"PatchedDepartmentRequest">];
+  gpus: [Gpu, Schema<"PatchedGpuChange">];
+  groups: [Schema<"Group">, Schema<"PatchedGroupRequest">];
+  nodes: [Node, Schema<"PatchedNodeChange">];
+  pools: [Pool, Schema<"PatchedPoolSettings">];
+  projects: [Schema<"Project">, Schema<"PatchedProjectChange">];
+  quotas: [Schema<"Quota">, Schema<"PatchedQuotaSettings">];
+  roles: [Schema<"Role">, Schema<"PatchedRoleChange">];
+  sites: [Schema<"Site">, Schema<"PatchedSiteChange">];
+  users: [Schema<"User">, Schema<"PatchedUserChange">];
+}
+export type EditableKind = keyof Kinds;
+export type ObjectOf<K extends EditableKind> = Kinds[K][0];
+export type ChangeOf<K extends EditableKind> = Kinds[K][1];
+
+/** The path of an object, with the type of one kind: `Kinds` has those of all. */
+const at = (kind: EditableKind, id: string) => `/api/v1/${kind}/${id}` as "/api/v1/pools/{pool_id}";
+
+export interface Read<K extends EditableKind> {
+  row: ObjectOf<K>;
+  /** Its ETag. */
+  version: string;
+  /** Time of the appliance. */
+  readAt: string;
+}
+
+/** Read an object. Throws an error for the user if it no longer exists. */
+export async function readObject<K extends EditableKind>(kind: K, id: string): Promise<Read<K>> {
+  const answer = await api.GET(at(kind, id), { params: { path: { pool_id: id } } });
+  const { status, headers } = answer.response;
+  if (status === 404) throw new Error(t("result.gone"));
+  const row = unwrap(answer) as unknown as ObjectOf<K>;
+  return { row, version: headers.get("ETag") ?? "*", readAt: headers.get("Date") ?? "" };
+}
+
+/** Change an object. With a version, throws Problem 412 if it has another one by then. */
+export async function changeObject<K extends EditableKind>(
+  kind: K,
+  id: string,
+  body: ChangeOf<K>,
+  version = "*",
+): Promise<void> {
+  const headers = { "If-Match": version };
+  const params = { path: { pool_id: id } };
+  const answer = await api.PATCH(at(kind, id), { params, headers, body: body as object });
+  showChanged(kind, unwrap(answer));
+}
+
+/** Show a changed row at once: a role at one object of the inventory does not show its changes. */
+function showChanged(kind: EditableKind, row: { id: string; version?: number }) {
+  const feedKind = kind.slice(0, -1);
+  const rows = cache.getQueryData<(typeof row)[]>(["rows", feedKind]) ?? [];
+  const known = rows.find((r) => r.id === row.id);
+  if (known && (known.version ?? 0) < (row.version ?? 0))
+    applyChanges(cache, [{ sequence: 0, kind: feedKind, id: row.id, row }]);
+}
+
+/** Return who has changed an object since a time, or "" if that cannot be known. */
+export async function lastChangeBy(id: string, since: string): Promise<string> {
+  const privileges = cache.getQueryData<Me>(["me"])?.privileges ?? [];
+  const query = { object_id: id, since: new Date(since || 0).toISOString(), limit: 50 };
+  const records = () => api.GET("/api/v1/audit", { params: { query } }).then(unwrap);
+  const events = () => api.GET("/api/v1/events", { params: { query } }).then(unwrap);
+  const read = privileges.includes("audit.read")
+    ? records
+    : privileges.includes("activity.view") && events;
+  const changes: { actor: string; outcome?: string }[] = read
+    ? await read().then(
+        (page) => page.items,
+        () => [], // the conflict is shown in any case
+      )
+    : [];
+  return changes.find((c) => c.outcome !== "refused" && c.actor !== "system")?.actor ?? "";
+}
