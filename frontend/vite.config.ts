@@ -16,7 +16,13 @@ const {
 export default defineConfig({
   plugins: [react(), dropUnusedStyles()],
   build: { assetsInlineLimit: 0, chunkSizeWarningLimit: 900 },
-  test: { isolate: false, include: ["src/**/*.test.{ts,tsx}"] },
+  test: {
+    isolate: false,
+    include: ["src/**/*.test.{ts,tsx}"],
+    setupFiles: ["src/build/testPatience.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+  },
   server: {
     host: "127.0.0.1",
     port: Number(port),

@@ -18,7 +18,7 @@ def test_path_that_cannot_be_deleted_does_not_keep_the_others(
     for path in files:
         path.touch()
     journal = Journal()
-    journal.created = [str(files[0]), "/proc/version", str(files[1])]  # nobody can delete it
+    journal.created = [str(files[0]), "/proc/version", str(files[1])]  # no user can delete it
     with pytest.raises(OSError, match="/proc/version"):
         journal.roll_back()
     assert not any(path.exists() for path in files)
