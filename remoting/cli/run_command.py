@@ -14,6 +14,7 @@ from typing import Any
 
 from remoting.cli import detached_runs
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
+from remoting.cli.group_witness import GroupWitness
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
 from remoting.cli.ticket_file import TicketFile
@@ -254,9 +255,10 @@ def run_on_allocation(
     try:
         wait_until_active(api, allocation, timeout_seconds)
         tickets = keeper.write_ticket()["tickets"]
-        keeper.start()
         env = environment(keeper.file.path, any(t["software"] for t in tickets))
-        code = supervise(command, env, lambda: keeper.ended)
+        with GroupWitness() as witness:
+            keeper.start()
+            code = supervise(command, env, lambda: keeper.ended, witness)
     finally:
         keeper.stop()
     if keeper.ended:

@@ -1,13 +1,16 @@
 """Supervision of a program: passes signals on to it and returns its exit code.
 
-Signals are blocked and fetched with `sigtimedwait`, because its result tells a signal of the
-terminal, which the program receives as well, from one that another process sent to us alone.
+Only signals that were sent to this process alone are passed on: those of a terminal, and others
+that were sent to the process group, reach the program by themselves. Signals are blocked and stay
+pending until the witness of the group has been asked, so that the kernel still drops a stop signal
+when SIGCONT follows it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import time
@@ -15,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from remoting.cli.api import ApiError
+from remoting.cli.group_witness import GroupWitness
+from remoting.cli.signal_descriptor import signal_descriptor
 
 PR_SET_PDEATHSIG = 1
-SI_KERNEL = 0x80
-"""`si_code` of a signal that the kernel sent, for example for Ctrl-C (sigaction(2))."""
 POLL_SECONDS = 0.5
 KILL_SECONDS = 10.0
 """Time from SIGTERM to SIGKILL after the end of the allocation."""
@@ -37,6 +40,7 @@ FORWARDED = (
     }
 )
 ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+STOPPING = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 
 @contextmanager
@@ -50,54 +54,107 @@ def signals_blocked() -> Iterator[None]:
 
 
 def sleep(seconds: float) -> None:
-    """Sleep with the signals blocked. Raise ApiError for a signal that asks this process to end."""
-    received = signal.sigtimedwait(ENDING | {signal.SIGTSTP}, seconds)
-    if received is not None and received.si_signo == signal.SIGTSTP:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    elif received is not None:
+    """Sleep with the signals blocked, but those that stop a job.
+
+    Raise ApiError for a signal that asks this process to end, unless it ignores the signal: nohup.
+    """
+    ending = {s for s in ENDING if signal.getsignal(s) != signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    try:
+        received = signal.sigtimedwait(ending, seconds)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    if received is not None:
         name = signal.Signals(received.si_signo).name
         raise ApiError(f"Ended by {name} before the program started.", 128 + received.si_signo)
 
 
-def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], str]) -> int:
+def supervise(
+    command: list[str],
+    env: dict[str, str],
+    end_reason: Callable[[], str],
+    witness: GroupWitness,
+) -> int:
     """Run the program until it exits. Return its exit code, or 128 + the signal that ended it.
 
     Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone:
     the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 then, unless the
     program ends with an error of its own.
     """
-    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
-
-    def prepare() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        end_with_parent()
-
-    try:
-        process = subprocess.Popen(command, env=env, preexec_fn=prepare)
-    except OSError as error:  # such as a script without its interpreter
-        raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
+    process = start_program(command, env, witness)
     told_at: float | None = None
+    arrived = signal_descriptor(FORWARDED | {signal.SIGCHLD})
     while (code := process.poll()) is None:
-        received = signal.sigtimedwait(FORWARDED | {signal.SIGCHLD}, POLL_SECONDS)
-        if received is not None:
-            pass_on(process, received)
+        select.select([arrived], [], [], POLL_SECONDS)
+        signal.sigtimedwait({signal.SIGCHLD}, 0)
+        for number in sorted(signal.sigpending() & FORWARDED):
+            pass_on(process, number, witness)
         if told_at is None and end_reason():
             told_at = time.monotonic()
             process.terminate()
         elif told_at is not None and time.monotonic() > told_at + KILL_SECONDS:
             process.kill()
+    os.close(arrived)
     if told_at is not None and code in (0, -signal.SIGKILL):
         return 128 + signal.SIGTERM  # also of a program that saved its work when it was told
     return code if code >= 0 else 128 - code
 
 
-def pass_on(process: subprocess.Popen[bytes], received: signal.struct_siginfo) -> None:
-    """Pass a signal on, unless the terminal sent it to the program as well."""
-    from_terminal = received.si_code == SI_KERNEL
-    if received.si_signo != signal.SIGCHLD and not from_terminal:
-        process.send_signal(received.si_signo)
-    if received.si_signo == signal.SIGTSTP and from_terminal:
-        os.kill(os.getpid(), signal.SIGSTOP)  # the shell waits until this process stops
+def start_program(
+    command: list[str], env: dict[str, str], witness: GroupWitness
+) -> subprocess.Popen[bytes]:
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
+
+    def prepare() -> None:
+        witness.begin_with_caller()
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        end_with_parent()
+
+    try:
+        return subprocess.Popen(command, env=env, preexec_fn=prepare)
+    except OSError as error:  # such as a script without its interpreter
+        raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
+
+
+def pass_on(process: subprocess.Popen[bytes], number: int, witness: GroupWitness) -> None:
+    """Take the pending signals with a number, and pass on those that the program has not got.
+
+    The witness is asked before each look at our own: a signal that is sent to the group meanwhile
+    is found at the next look, and none is left in the witness, where it would hide a later one.
+    Pending signals with one number are one, so a signal to us and one to the group may be as well.
+    """
+    received = of_group = 0
+    while True:
+        witnessed = witness.took(number)
+        of_group += witnessed
+        if witnessed and number in STOPPING:
+            stop_with_group(process, number)
+        elif signal.sigtimedwait({number}, 0) is not None:
+            received += 1
+        elif not witnessed:
+            break
+    if not has_our_group(process):
+        of_group = 0
+    elif of_group and number < signal.SIGRTMIN:
+        received = 0
+    for _ in range(received - of_group):
+        os.kill(process.pid, number)  # not send_signal, which frees the pid of one that ended
+
+
+def stop_with_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Stop like the program by the pending signal: a shell waits until this process has stopped.
+
+    The kernel decides: nothing happens if SIGCONT has followed, or if no shell could continue us.
+    """
+    if not has_our_group(process):
+        os.kill(process.pid, number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+
+
+def has_our_group(process: subprocess.Popen[bytes]) -> bool:
+    """Return False for a program that has called setsid() or setpgid(), such as a shell."""
+    return os.getpgid(process.pid) == os.getpgrp()
 
 
 def end_with_parent() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import signal
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,62 +94,6 @@ def test_a_signal_in_the_queue_ends_the_command_and_the_allocation(settled: Pool
     queued.send_signal(signal.SIGTERM)
     assert queued.wait(EVENT_SECONDS) == 128 + signal.SIGTERM
     assert not settled.api.items("allocations", state="queued")
-
-
-def start_on_terminal(pool: Pool, *command: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a program under `busbar run` in the foreground of a terminal. Return both."""
-    ours, theirs = pty.openpty()
-
-    def take_terminal() -> None:
-        os.setsid()
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
-
-    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context)}
-    line = [BUSBAR, "run", "-p", "5", "--", *command]
-    process = subprocess.Popen(
-        line, env=env, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=take_terminal
-    )
-    os.close(theirs)
-    return process, ours
-
-
-def read_until(terminal: int, text: str) -> str:
-    """Read from the terminal until the text has arrived. Return everything before it."""
-    found = ""
-    while text not in found:
-        found += os.read(terminal, 1024).decode()
-    return found.partition(text)[0]
-
-
-def test_a_signal_of_the_terminal_reaches_the_program_once(settled: Pool) -> None:
-    reported = [str(int(s)) for s in (signal.SIGINT, signal.SIGUSR1)]
-    command = (sys.executable, "-c", REPORT_SIGNALS, *reported)
-    process, terminal = start_on_terminal(settled, *command)
-    try:
-        read_until(terminal, "ready\r\n")
-        os.write(terminal, b"\x03")  # Ctrl-C
-        read_until(terminal, f"{int(signal.SIGINT)}\r\n")
-        process.send_signal(signal.SIGUSR1)
-        assert read_until(terminal, f"{int(signal.SIGUSR1)}\r\n") == ""
-        process.terminate()
-        assert process.wait(EVENT_SECONDS) == 128 + signal.SIGTERM
-    finally:
-        process.kill()
-        os.close(terminal)
-
-
-def test_the_terminal_can_stop_and_continue_the_command(settled: Pool) -> None:
-    process, terminal = start_on_terminal(settled, "sh", "-c", "echo ready; sleep 1; exit 7")
-    try:
-        read_until(terminal, "ready\r\n")
-        os.write(terminal, b"\x1a")  # Ctrl-Z
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        os.killpg(process.pid, signal.SIGCONT)
-        assert process.wait(EVENT_SECONDS) == 7
-    finally:
-        process.kill()
-        os.close(terminal)
 
 
 def test_a_killed_command_leaves_no_key_behind(settled: Pool, tmp_path: Path) -> None:
