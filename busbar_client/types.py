@@ -114,8 +114,8 @@ class AlarmDefinition(TypedDict):
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, mig; appliance: disk_low, disk_full, backup_old; allocation: suspended,
-    releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
+    suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -191,8 +191,8 @@ class AlarmDefinitionDetail(TypedDict):
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, mig; appliance: disk_low, disk_full, backup_old; allocation: suspended,
-    releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
+    suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -266,8 +266,8 @@ class AlarmDefinitionRequest(TypedDict):
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, mig; appliance: disk_low, disk_full, backup_old; allocation: suspended,
-    releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
+    suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -1250,6 +1250,12 @@ class Gpu(TypedDict):
     """The last report of the node listed the GPU."""
     held: bool
     """An enrolled node reported the GPU later. It joins a pool when it is admitted."""
+    duplicate_of: str | None
+    """The same GPU (UUID) as another node reports it; null if no other does. This one is held:
+    nothing is placed on it until the other node is removed or no longer has it.
+    """
+    duplicate_of_node: str | None
+    """Name of that other node."""
     simulated: bool
     """It is of a simulated node. No program can run on it."""
     labels: NotRequired[Any]
@@ -1300,6 +1306,12 @@ class GpuDetail(TypedDict):
     """The last report of the node listed the GPU."""
     held: bool
     """An enrolled node reported the GPU later. It joins a pool when it is admitted."""
+    duplicate_of: str | None
+    """The same GPU (UUID) as another node reports it; null if no other does. This one is held:
+    nothing is placed on it until the other node is removed or no longer has it.
+    """
+    duplicate_of_node: str | None
+    """Name of that other node."""
     simulated: bool
     """It is of a simulated node. No program can run on it."""
     labels: NotRequired[Any]
@@ -2188,8 +2200,8 @@ class PatchedAlarmDefinitionChange(TypedDict):
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, mig; appliance: disk_low, disk_full, backup_old; allocation: suspended,
-    releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
+    suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -3282,6 +3294,7 @@ StatesEnum: TypeAlias = Literal[
     "not_applied",
     "missing",
     "held",
+    "duplicate",
     "mig",
     "disk_low",
     "disk_full",

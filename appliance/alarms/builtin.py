@@ -86,6 +86,7 @@ DEFINITIONS: Sequence[Row] = (
     ),
     state("GPU missing", CRITICAL, GPU, "missing", raise_after_seconds=30),
     state("GPU waits for admission", INFO, GPU, "held", raise_after_seconds=5 * MINUTE),
+    state("GPU of two nodes", WARNING, GPU, "duplicate", raise_after_seconds=30),
     state("GPU in MIG mode", INFO, GPU, "mig"),
     state("Disk space low", WARNING, APPLIANCE, "disk_low"),
     state("Disk full", CRITICAL, APPLIANCE, "disk_full"),

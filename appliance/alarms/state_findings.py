@@ -66,6 +66,7 @@ def find_unreachable(definition: AlarmDefinition) -> Found:
 GPU_STATES = {
     "missing": (Q(present=False), "is no longer reported by its node"),
     "held": (Q(held=True), "waits for admission"),
+    "duplicate": (Q(duplicate_of__isnull=False), "is held, because another node has it as well"),
     "mig": (Q(mig=True), "is in MIG mode, which excludes it from placement"),
 }
 

@@ -54,7 +54,9 @@ class GpuRow(NamedTuple):
 
 
 def pooled_gpus() -> GpuQuerySet:
-    return Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
+    """Return the GPUs of pools, each once if several nodes report it."""
+    rows = Gpu.objects.filter(pool_id__isnull=False, duplicate_of__isnull=True)
+    return rows.exclude(node__state=NodeState.REMOVED)
 
 
 SELECT_GPUS = Select(

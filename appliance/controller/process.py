@@ -52,6 +52,7 @@ from appliance.fleet.gateway_options import Options
 from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import fail_interrupted_enrolments
 from appliance.http import server
+from appliance.inventory.duplicates import release_duplicates
 from appliance.inventory.reachability_events import publish_reachability_changes
 from appliance.ipc import frames, unix_socket
 from appliance.pools.services import ensure_default_pool
@@ -129,6 +130,7 @@ async def run_scheduler() -> None:
             await run_in_thread(lost_access.evict_after_changes_of_identities, background_pool)
             await run_in_thread(eviction.evict_expired, background_pool)
             await run_in_thread(publish_reachability_changes, background_pool)
+            await run_in_thread(release_duplicates, background_pool)
             await run_in_thread(maintenance.complete_drained_nodes, background_pool)
             await run_in_thread(scheduler.run_tick, background_pool)
             await run_in_thread(scheduler.verify_index, background_pool)

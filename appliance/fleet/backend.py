@@ -52,6 +52,7 @@ class FleetBackend:
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._poller = GenerationPoller()
+        self._unfinished = reports.UnfinishedReports()
         self._admitted: dict[str, float] = {}
         """Serials of admitted certificates, with the time (monotonic)."""
         self._handlers: dict[Kind, Callable[[UUID, bytes], bytes]] = {
@@ -195,8 +196,8 @@ class FleetBackend:
     def _report(self, node_id: UUID, body: bytes) -> bytes:
         reachability.publish_heartbeat(node_id)
         (position,) = frames.POSITION.unpack_from(body)
-        report = fleet_pb2.Report.FromString(body[frames.POSITION.size :])
-        return frames.PROGRESS.pack(*reports.process_report(node_id, report, position))
+        encoded = body[frames.POSITION.size :]
+        return frames.PROGRESS.pack(*self._unfinished.process(node_id, encoded, position))
 
     def _state(self, node_id: UUID, body: bytes) -> bytes:
         encoded: bytes = build_desired_state(node_id).SerializeToString()

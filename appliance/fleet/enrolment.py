@@ -33,7 +33,7 @@ from appliance.fleet.certificates import bundle_of, sign_node_certificate
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory.actions import NODES
 from appliance.inventory.locks import unlock_node
-from appliance.inventory.models import Node, NodeState
+from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.inventory.reports import create_node
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import NodeSettings
@@ -60,6 +60,7 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
     ):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed concurrently; try again.")
     change_log.record(Topic.NODE_CAPACITY, node_id)
+    Gpu.objects.filter(node=node).update(present=False, duplicate_of=None)
     end_bindings(node)
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()

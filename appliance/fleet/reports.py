@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import overload
+from typing import NamedTuple, overload
 from uuid import UUID
 
 from appliance.allocations import services as allocations
@@ -18,6 +18,9 @@ from appliance.inventory import reports as inventory
 from appliance.inventory.models import Node
 from appliance.pools.isolation import level_of
 from nodes.protocol import fleet_pb2
+
+MAX_UNFINISHED_REPORTS = 8
+"""Kept parsed between their parts. The gateway lets few nodes at a time send parts."""
 
 
 class ReportedSessions(Sequence[ReportedSession]):
@@ -42,17 +45,53 @@ class ReportedSessions(Sequence[ReportedSession]):
         return parsed
 
 
-def process_report(node_id: UUID, report: fleet_pb2.Report, position: int = 0) -> Progress:
+class ParsedReport(NamedTuple):
+    encoded: bytes
+    report: fleet_pb2.Report
+    sessions: ReportedSessions
+
+
+class UnfinishedReports:
+    """Reports of which parts are applied, parsed, so that the next part parses nothing again.
+
+    Not thread-safe: requests of the gateway with reports run on the writer thread.
+    """
+
+    def __init__(self) -> None:
+        self._by_node: dict[UUID, ParsedReport] = {}
+
+    def process(self, node_id: UUID, encoded: bytes, position: int) -> Progress:
+        """Process an encoded report from a position of its sessions, see `process_report`."""
+        parsed = self._by_node.pop(node_id, None)
+        if parsed is None or parsed.encoded != encoded:
+            report = fleet_pb2.Report.FromString(encoded)
+            parsed = ParsedReport(encoded, report, ReportedSessions(report.sessions))
+        progress = process_report(node_id, parsed.report, position, parsed.sessions)
+        if progress.more:
+            self._by_node[node_id] = parsed
+            if len(self._by_node) > MAX_UNFINISHED_REPORTS:  # the first one's node may be gone
+                del self._by_node[next(iter(self._by_node))]
+        return progress
+
+
+def process_report(
+    node_id: UUID,
+    report: fleet_pb2.Report,
+    position: int = 0,
+    sessions: ReportedSessions | None = None,
+) -> Progress:
     """Process a report, which the gateway has checked, from a position of its sessions.
 
-    Writes only if something changed.
+    Writes only if something changed. `sessions` are those of the report, parsed as far as needed.
     """
     unchanged = (
         not (report.sessions or report.suspensions)
         and applied_generation(node_id) == report.generation
     )
     if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
-        return record_report(node_id, report, position)
+        return record_report(
+            node_id, report, position, sessions or ReportedSessions(report.sessions)
+        )
     return Progress(0, 0, 0, False)
 
 
@@ -71,9 +110,11 @@ def applied_generation(node_id: UUID) -> int | None:
 
 
 @write_transaction
-def record_report(node_id: UUID, report: fleet_pb2.Report, position: int) -> Progress:
+def record_report(
+    node_id: UUID, report: fleet_pb2.Report, position: int, reported: ReportedSessions
+) -> Progress:
     progress = session_reports.record_sessions(
-        node_id=node_id, reported=ReportedSessions(report.sessions), position=position
+        node_id=node_id, reported=reported, position=position
     )
     if not progress.more:
         alive = {s.allocation_id for s in report.sessions if s.state != SessionState.CLOSED}

@@ -49,6 +49,7 @@ class GpuRow(NamedTuple):
     pk: UUID
     model: str
     present: bool
+    duplicate_of_id: UUID | None
     memory_bytes: int
     taken_percent: int
     taken_memory_bytes: int
@@ -88,24 +89,29 @@ def measure_capacity(gpus: GpuQuerySet, by: str) -> tuple[list[Capacity], Capaci
 
 
 def add_gpu(row: GpuRow, reachable: bool, capacities: Iterable[Capacity]) -> None:
-    """Add a GPU. A missing GPU has no capacity, but its allocated share still counts."""
+    """Add a GPU.
+
+    A missing GPU, and a duplicate of another node's, has no capacity, but its allocated share
+    still counts.
+    """
+    present = row.present and row.duplicate_of_id is None
     utilisation_percent, used_bytes = (
         series.latest_values(row.pk, ("utilisation_percent", "memory_used_bytes"))
-        if row.present and reachable
+        if present and reachable
         else (0.0, 0.0)
     )
     allocatable = (
-        row.present and reachable and row.node__state == NodeState.READY and row.pool_id is not None
+        present and reachable and row.node__state == NodeState.READY and row.pool_id is not None
     )
     for c in capacities:
         c.gpus.add(
-            capacity=float(row.present),
+            capacity=float(present),
             allocatable=allocatable,
             allocated=row.taken_percent / 100,
             used=utilisation_percent / 100,
         )
         c.memory_bytes.add(
-            capacity=row.memory_bytes if row.present else 0,
+            capacity=row.memory_bytes if present else 0,
             allocatable=allocatable,
             allocated=row.taken_memory_bytes,
             used=used_bytes,

@@ -6,7 +6,7 @@ no admission, because an operator made its enrolment token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory.actions import no_pool
+from appliance.inventory.duplicates import pass_on_claim
 from appliance.inventory.models import Gpu, Node
 from appliance.pools.models import Pool
 from appliance.pools.services import find_pool
@@ -30,8 +31,11 @@ MAX_ADMITTED_GPUS = 256
 """Rows of one node, with missing GPUs. Beyond it, each further GPU needs an operator."""
 
 
-def add_gpus(node: Node, reported: Sequence[ReportedGpu]) -> None:
-    """Create rows for GPUs of a node that are not known. They join the oldest pool or are held."""
+def add_gpus(node: Node, reported: Sequence[ReportedGpu], claims: Mapping[UUID, Gpu]) -> None:
+    """Create rows for GPUs of a node that are not known. They join the oldest pool or are held.
+
+    `claims` are GPUs of other nodes with the same UUID.
+    """
     pool = Pool.objects.oldest(simulated=node.simulated)
     by_rule = pool is not None and pool.admit_new_gpus
     room = MAX_ADMITTED_GPUS - Gpu.objects.filter(node=node, held=False).count()
@@ -42,6 +46,7 @@ def add_gpus(node: Node, reported: Sequence[ReportedGpu]) -> None:
             pool=pool if admitted else None,
             held=not admitted,
             uuid=report.uuid,
+            duplicate_of=claims.get(report.uuid),
             **report.columns(),
         )
         if admitted:
@@ -82,6 +87,8 @@ def forget_held(node: Node, reported: Sequence[UUID]) -> int:
     forgotten = list(Gpu.objects.filter(node=node, held=True).exclude(uuid__in=reported))
     for gpu in forgotten:
         change_log.record(Topic.GPU, gpu.pk, Removal("inventory.manage"))
+        Gpu.objects.filter(pk=gpu.pk).update(present=False)
+        pass_on_claim(gpu.pk)
         Gpu.objects.filter(pk=gpu.pk).delete()
     return len(forgotten)
 

@@ -168,9 +168,12 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
         return pooled.exclude(pool__in=hidden) if hidden else pooled
 
     def with_names(self) -> GpuQuerySet:
-        """Annotate `node_name`, `pool_name` and whether the node is `simulated`."""
+        """Annotate the names of node, pool and other node, and whether the node is `simulated`."""
         return self.annotate(
-            node_name=F("node__name"), pool_name=F("pool__name"), simulated=F("node__simulated")
+            node_name=F("node__name"),
+            pool_name=F("pool__name"),
+            simulated=F("node__simulated"),
+            duplicate_of_node=F("duplicate_of__node__name"),
         )
 
 
@@ -197,6 +200,10 @@ class Gpu(models.Model):
     """False if the last report of the node did not list the GPU."""
     held = models.BooleanField(default=False)
     """The node reported the GPU after its enrolment, and it waits for admission. It has no pool."""
+    duplicate_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="duplicates", db_index=False
+    )
+    """The same GPU as another present node reports it, which excludes this row from placement."""
     labels = models.JSONField(default=dict, blank=True)
     notes = models.TextField(max_length=MAX_NOTES, blank=True)
     taken_percent = models.PositiveSmallIntegerField(default=0)
@@ -209,10 +216,20 @@ class Gpu(models.Model):
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["pool", "id"], name="gpu_by_pool")
+            models.Index(fields=["pool", "id"], name="gpu_by_pool"),
+            models.Index(
+                fields=["duplicate_of"],
+                condition=models.Q(duplicate_of__isnull=False),
+                name="gpu_duplicates",
+            ),
         ]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node"),
+            models.UniqueConstraint(
+                fields=["uuid"],
+                condition=models.Q(present=True, duplicate_of__isnull=True),
+                name="gpu_claimed_once",
+            ),
             models.CheckConstraint(
                 condition=models.Q(taken_percent__lte=100), name="gpu_compute_not_given_twice"
             ),

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import IntegrityError
 from django.db.models import F
 
 from appliance.activity.events import emit
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.db.writer import write_transaction
-from appliance.inventory import gpu_admission
+from appliance.db.writer import run_in_savepoint, write_transaction
+from appliance.inventory import duplicates, gpu_admission
 from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
 from appliance.pools.isolation import LAYERS, IsolationLevel, satisfies
 
@@ -132,9 +133,13 @@ def endpoint_addresses(node: Node) -> list[tuple[str, int]]:
 
 @write_transaction
 def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
-    """Apply a changed report. Return the number of known GPUs that disappeared or returned."""
+    """Apply a changed report. Return the number of known GPUs that disappeared or returned.
+
+    Does nothing for a removed node, whose GPUs other nodes may have by now.
+    """
     node = Node.objects.get(pk=node_id)
-    Node.objects.filter(pk=node_id).update(**report.columns())
+    if not Node.objects.present().filter(pk=node_id).update(**report.columns()):
+        return 0
     if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(
         state=NodeState.READY, version=F("version") + 1
     ):
@@ -150,7 +155,15 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     change_log.record(Topic.NODE_CAPACITY, node_id)
     change_log.record(Topic.NODE_INVENTORY, node_id)
     replace_endpoints(node, report.endpoints)
-    return apply_gpu_reports(node, report.gpus)
+    moved = 0
+
+    def apply() -> None:
+        nonlocal moved
+        moved = apply_gpu_reports(node, report.gpus)
+
+    # Another controller may record the same GPU at this time: the next look finds its claim.
+    run_in_savepoint(apply, (IntegrityError,), apply)
+    return moved
 
 
 def emit_isolation_changed(node: Node, before: IsolationLevel, now: IsolationLevel) -> None:
@@ -200,22 +213,29 @@ def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
     moved += len(present_now ^ {g.uuid for g in known.values() if g.present})
     if reported and node.expects_gpus:
         Node.objects.filter(pk=node.pk).update(expects_gpus=False)
+    appeared = [r for r in reported if r.uuid not in known or not known[r.uuid].present]
+    claims = duplicates.find_claims(node, [r.uuid for r in appeared]) if appeared else {}
     if new := [r for r in reported if r.uuid not in known]:
-        gpu_admission.add_gpus(node, new)
+        gpu_admission.add_gpus(node, new, claims)
     for report in reported:
         if gpu := known.pop(report.uuid, None):
-            update_known_gpu(node, gpu, report)
+            claim = claims.get(report.uuid)
+            update_known_gpu(node, gpu, report, claim.pk if claim else gpu.duplicate_of_id)
+    duplicates.emit_duplicates(node, appeared, claims)
     for gpu in known.values():
         if Gpu.objects.filter(pk=gpu.pk, present=True).update(
-            present=False, version=F("version") + 1
+            present=False, duplicate_of=None, version=F("version") + 1
         ):
             emit_gpu_event(gpu, "gpu.gone", f"GPU {gpu.index} of {node.name} is missing.")
     return moved
 
 
-def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu) -> None:
-    """Update a known GPU, which may have moved, returned, or entered or left MIG mode."""
-    columns = report.columns() | {"present": True}
+def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | None) -> None:
+    """Update a known GPU, which may have moved, returned, or entered or left MIG mode.
+
+    `claim` is the GPU of which it is a duplicate.
+    """
+    columns = report.columns() | {"present": True, "duplicate_of_id": claim}
     # Memory never falls below the taken memory: existing partitions stay counted.
     columns["memory_bytes"] = max(report.memory_bytes, gpu.taken_memory_bytes)
     changed = {name: value for name, value in columns.items() if getattr(gpu, name) != value}

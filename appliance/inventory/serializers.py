@@ -114,6 +114,16 @@ class GpuSerializer(RowSerializer[Gpu]):
         read_only=True,
         help_text="An enrolled node reported the GPU later. It joins a pool when it is admitted.",
     )
+    duplicate_of = serializers.UUIDField(
+        source="duplicate_of_id",
+        read_only=True,
+        allow_null=True,
+        help_text="The same GPU (UUID) as another node reports it; null if no other does. This one"
+        " is held: nothing is placed on it until the other node is removed or no longer has it.",
+    )
+    duplicate_of_node = serializers.CharField(
+        read_only=True, allow_null=True, help_text="Name of that other node."
+    )
     simulated = serializers.BooleanField(
         read_only=True, help_text="It is of a simulated node. No program can run on it."
     )
@@ -136,6 +146,8 @@ class GpuSerializer(RowSerializer[Gpu]):
             "links",
             "present",
             "held",
+            "duplicate_of",
+            "duplicate_of_node",
             "simulated",
             "labels",
             "notes",

@@ -104,7 +104,7 @@ class Pool(models.Model):
     @property
     def registered_gpus(self) -> int:
         """Number of GPUs, also of nodes that are unreachable. Reads the database."""
-        return int(self.gpus.exclude(node__state="removed").count())
+        return int(self.gpus.filter(duplicate_of=None).exclude(node__state="removed").count())
 
     @property
     def audience(self) -> frozenset[UUID] | None:

@@ -64,6 +64,7 @@ def gpu_list(
         [
             "compute_capability",
             "mig",
+            "duplicate_of_node",
             "pci_bus_id",
             "labels",
             "metrics.temperature_celsius",

@@ -36,6 +36,7 @@ GPU_FIELDS = (
     "model",
     "pool",
     "held",
+    "duplicate_of_node",
     "present",
     "mig",
     "memory_bytes",
@@ -95,7 +96,14 @@ def node_show(name: NodeName, output: Output = "table") -> None:
     related = [
         Related(
             "GPUs",
-            ("index", "model", "memory_bytes", "pool", "metrics.utilisation_percent"),
+            (
+                "index",
+                "model",
+                "memory_bytes",
+                "pool",
+                "metrics.utilisation_percent",
+                "duplicate_of_node",
+            ),
             lambda: sorted(page(api, "gpus", node=name), key=lambda g: g["index"]),
         ),
         Related("Partitions", OCCUPANTS, lambda: page(api, "partitions", node=name)),

@@ -16,7 +16,7 @@ from appliance.activity.models import Event
 from appliance.allocations import session_reports
 from appliance.allocations.models import Session
 from appliance.allocations.session_reports import record_sessions
-from appliance.fleet import message_budget
+from appliance.fleet import message_budget, reports
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.backend import record_refusal
 from appliance.fleet.controller_connection import Controller, SampleClient
@@ -116,6 +116,36 @@ def test_session_is_compared_once_per_report(
     assert len(parts) >= 3 and sum(parts) == len(held)
     assert loaded <= len(held) + len(parts) * session_reports.SLICE
     assert set(Session.objects.values_list("state", flat=True)) == {"suspended"}
+
+
+def test_session_of_a_report_in_parts_is_parsed_once(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node()
+    allocation = body(client_of(cast.alice).post("/api/v1/allocations", {}, format="json"))
+    applied(node)
+    owner = uuid.UUID(allocation["id"]).bytes
+    sessions = [
+        fleet_pb2.Session(id=uuid.uuid4().bytes, allocation_id=owner, state="running")
+        for _ in range(3 * session_reports.SLICE)
+    ]
+    node.refresh_from_db()
+    report = fleet_pb2.Report(generation=node.generation, sessions=sessions)
+    parsed: list[bytes] = []
+    parse = reports.parse_session
+
+    def count(session: fleet_pb2.Session) -> Any:
+        parsed.append(session.id)
+        return parse(session)
+
+    monkeypatch.setattr(reports, "parse_session", count)
+    unfinished, position, more, parts = reports.UnfinishedReports(), 0, True, 0
+    while more:
+        encoded = report.SerializeToString()
+        _, _, position, more = unfinished.process(node.pk, encoded, position)
+        parts += 1
+    assert parts >= 3 and Session.objects.count() == len(sessions)
+    assert len(parsed) == len(sessions)
 
 
 def test_session_with_the_id_of_another_nodes_session_is_not_stored(

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,6 +135,7 @@ class Target:
             f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\n"
             f"mount -t tmpfs tmpfs {root}/run\n"
             f"mount -t tmpfs tmpfs {root}/tmp\nchmod 1777 {root}/tmp\n"
+            f"echo {uuid.uuid4().hex} >{root}/etc/machine-id\n"  # UUIDs of software GPUs differ
             f"mkdir {root}/run/sshd\n{small}\ncp {self.folder}/sshd_config {root}/run/sshd_config\n"
             f"exec chroot {root} /usr/sbin/sshd -D -e -f /run/sshd_config\n"
         )

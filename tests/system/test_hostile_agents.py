@@ -179,6 +179,7 @@ def test_agent_cannot_change_rows_of_other_nodes(agent: Agent, pool: Pool) -> No
         )
     )
     wait_until_processed(agent, stream)
+    assert agent.events("gpu.duplicate"), "the GPU could be granted twice"
     now = pool.api.request("GET", f"sessions/{theirs['id']}")
     assert (now["state"], now["program"], now["end_reason"]) == ("running", theirs["program"], "")
     assert len(pool.sessions(allocation_id=theirs["allocation_id"])) == 1

@@ -120,6 +120,8 @@ FIELDS: dict[str, Field] = {
     "difference": Field("percent 20 instead of 50"),
     "digest": Field(SHA256),
     "driver_version": Field("580.65.06", "Version of the NVIDIA driver."),
+    "duplicate_of": Field(None),
+    "duplicate_of_node": Field(None),
     "passkey": Field(PASSKEY_ANSWER),
     "passkey_domain": Field("busbar.example.org"),
     "PasskeyOptions.options": Field({"challenge": "Zm9vYmFy", "rpId": "busbar.example.org"}),

@@ -5,6 +5,7 @@ import { partitionsByGpu } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
 import { allocated } from "../inventory/capacity";
+import { gpuTrouble, isHeld } from "../inventory/gpuState";
 import { SimulatedLabel } from "../inventory/Simulated";
 import { t } from "../text/text";
 import { type Column, DataTable } from "../ui/DataTable";
@@ -12,8 +13,7 @@ import { gpuName } from "../ui/ObjectLink";
 
 type Row = Gpu & { allocated: number };
 
-const stateText = (g: Gpu) =>
-  g.present === false ? t("gpu.missing") : g.held ? t("gpu.held") : t("health.ready");
+const stateText = (g: Gpu) => gpuTrouble(g) || t("health.ready");
 
 const COLUMNS: Column<Row>[] = [
   { id: "name", label: "kind.gpus", value: gpuName },
@@ -43,7 +43,10 @@ const COLUMNS: Column<Row>[] = [
     value: stateText,
     cell: (g) => (
       <>
-        <Label isCompact status={g.present === false ? "danger" : g.held ? "warning" : "success"}>
+        <Label
+          isCompact
+          status={g.present === false ? "danger" : isHeld(g) ? "warning" : "success"}
+        >
           {stateText(g)}
         </Label>{" "}
         {g.simulated && <SimulatedLabel />}

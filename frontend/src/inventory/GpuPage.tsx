@@ -16,10 +16,12 @@ import { Panel } from "../ui/Panel";
 import { Properties, type Property, labelText } from "../ui/Properties";
 import { Loaded, MissingPage } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
+import { DuplicateAlert } from "./DuplicateGpu";
 import { NodeState } from "./NodeState";
 import { PartitionBar } from "./PartitionBar";
 import { SimulatedLabel } from "./Simulated";
 import { allocated, partitionsOf } from "./capacity";
+import { isHeld } from "./gpuState";
 
 const linksText = (links: object): string =>
   Object.entries(links)
@@ -69,6 +71,7 @@ function Summary({ gpu }: { gpu: Gpu }) {
   const { allocations, sessions } = useTenants(gpu);
   return (
     <>
+      <DuplicateAlert gpu={gpu} />
       <Bar gpu={gpu} />
       <GpuCharts gpu={gpu} />
       <SessionTable sessions={sessions} />
@@ -94,7 +97,7 @@ function Workspace() {
         ]}
         labels={
           <>
-            {gpu.held && <Label status="warning">{t("gpu.held")}</Label>}
+            {isHeld(gpu) && <Label status="warning">{t("gpu.held")}</Label>}
             {gpu.present === false && <Label status="danger">{t("gpu.missing")}</Label>}
             {node && !node.reachable ? (
               <NodeState node={node} />

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { openContextMenu } from "../actions/ActionMenu";
 import type { Gpu } from "../api/client";
 import { gib } from "../format";
+import { DuplicateLine } from "./DuplicateGpu";
 import { PartitionBar } from "./PartitionBar";
 
 export function GpuRow({ gpu }: { gpu: Gpu }) {
@@ -17,6 +18,7 @@ export function GpuRow({ gpu }: { gpu: Gpu }) {
         <span className="bb-quiet">
           {gpu.model}, {gib(gpu.memory_bytes)}
         </span>
+        <DuplicateLine gpu={gpu} />
       </Link>
       <PartitionBar gpu={gpu} />
     </div>

@@ -17,6 +17,7 @@ import { CapacityCard } from "./CapacityCard";
 import { GpuRow } from "./GpuRow";
 import { NodeState } from "./NodeState";
 import { allocated } from "./capacity";
+import { isCapacity } from "./gpuState";
 
 /** With more nodes the fleet page is the better view. */
 const MAX_NODE_CARDS = 8;
@@ -38,7 +39,7 @@ function Tiles({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
   const partitions = useRows("partition");
   const sessions = useRows("session");
   const queued = useRows("allocation").filter((a) => a.state === "queued").length;
-  const present = gpus.filter((g) => g.present !== false);
+  const present = gpus.filter(isCapacity);
   const total = allocated(partitions);
   const totalBytes = present.reduce((sum, g) => sum + g.memory_bytes, 0);
   const bad = nodes.filter((n) => !n.reachable).length;

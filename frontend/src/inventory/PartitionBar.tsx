@@ -13,6 +13,7 @@ import { useRows } from "../api/queries";
 import { gib } from "../format";
 import { coded, t } from "../text/text";
 import { allocated, partitionsOf, tonesOf } from "./capacity";
+import { isCapacity } from "./gpuState";
 import { ResizeHandle, percentOf } from "./ResizeHandle";
 
 /** Narrower segments show no name; tooltip and label contain it. */
@@ -103,7 +104,7 @@ function Segment({ partition: p, gpu, allocation, sessions, tone, room }: Segmen
 function Free({ gpu, percent, bytes }: { gpu: Gpu; percent: number; bytes: number }) {
   const { me } = useAccount();
   const text = t("bar.free", { percent, size: gib(bytes) });
-  const offers = me.privileges.includes("allocations.create") && gpu.present !== false && gpu.pool;
+  const offers = me.privileges.includes("allocations.create") && isCapacity(gpu) && gpu.pool;
   const label = percent >= NARROW_PERCENT && t("bar.freeShort", { percent });
   return (
     <li className="bb-segment bb-segment--free" {...(offers ? {} : { "aria-label": text })}>

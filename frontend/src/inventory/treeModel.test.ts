@@ -24,6 +24,12 @@ test("nodes are sorted and an unreachable one is called so", () => {
   ]);
 });
 
+test("a GPU that another node has as well is called held", () => {
+  const twin = { ...gpu("g2", "a"), duplicate_of: "g1", duplicate_of_node: "b" };
+  const [item] = treeItems("nodes", inventory([node("a")], [twin]), []);
+  expect(item?.children.map((c) => c.trouble)).toEqual(["held"]);
+});
+
 test("sites appear once a node has one, and count what is in trouble", () => {
   const sited = inventory([node("a", { site: "x", reachable: false }), node("b")], []);
   const items = treeItems("nodes", sited, []);

@@ -5,6 +5,7 @@ import type { Alarm, Allocation, Gpu, Node, Partition, Pool } from "../api/clien
 import { allocationsById, gpusByNode, grouping, partitionsByGpu } from "../api/indexes";
 import { t } from "../text/text";
 import { type NodeHealth, allocated, healthOf, healthText } from "./capacity";
+import { gpuTrouble } from "./gpuState";
 
 export type TreeView = "nodes" | "pools" | "projects";
 export interface TreeItem {
@@ -58,7 +59,7 @@ function partitionItem(p: Partition, allocations: Map<string, Allocation>): Tree
 function gpuItem(gpu: Gpu, label: string, data: Inventory): TreeItem {
   const own = partitionsByGpu(data.partitions).get(gpu.id) ?? [];
   const names = allocationsById(data.allocations);
-  const trouble = gpu.present === false ? t("gpu.missing") : gpu.held ? t("gpu.held") : "";
+  const trouble = gpuTrouble(gpu);
   return {
     id: `gpu:${gpu.id}`,
     icon: "gpu",

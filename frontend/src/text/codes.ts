@@ -75,6 +75,8 @@ export const codeTexts = {
   "event.gpu.found": ["GPU found", "发现 GPU"],
   "event.gpu.gone": ["GPU gone", "GPU 消失"],
   "event.gpu.held": ["GPU held", "GPU 暂停使用"],
+  "event.gpu.duplicate": ["GPU of two nodes", "两个节点的同一 GPU"],
+  "event.gpu.duplicate_ended": ["GPU of one node again", "GPU 只属于一个节点"],
   "event.gpu.admitted": ["GPU admitted", "GPU 已加入"],
   "event.gpu.moved": ["GPU moved", "GPU 已移动"],
   "event.gpu.returned": ["GPU returned", "GPU 恢复"],

@@ -1,5 +1,5 @@
-// Identity of a software GPU: a function of the machine and its index, the same for driver and
-// NVML.
+// Identity of a software GPU: a function of the machine, the folder of the device files and the
+// index, the same for driver and NVML.
 #pragma once
 #include <array>
 #include <string>

@@ -1,0 +1,228 @@
+"""GPUs that two nodes report under one UUID: held on the second node, so none is granted twice."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from appliance.activity.models import Event
+from appliance.allocations import scheduler
+from appliance.fleet.enrolment import node_remove
+from appliance.inventory import duplicates, reports
+from appliance.inventory.duplicates import release_duplicates
+from appliance.inventory.models import Gpu, Node, NodeState
+from appliance.inventory.reports import ReportedGpu, create_node, record_node_report
+from appliance.pools.models import Pool
+from appliance.pools.services import ensure_default_pool
+from appliance.telemetry import reachability
+from tests.appliance.conftest import GIB, Cast, body
+from tests.appliance.test_binding_migration import migrate
+from tests.appliance.test_gpu_admission import report
+from tests.appliance.test_inventory import report_of
+
+Clients = Callable[..., Any]
+AddNode = Callable[..., Node]
+ALLOCATIONS = "/api/v1/allocations"
+WHOLE = {"gpu_count": 1, "compute_mode": "exclusive"}
+WAIT_SECONDS = 60
+
+
+def twin_of(node: Node, name: str = "twin") -> Node:
+    """Enrol a node that reports the GPUs of another one."""
+    twin = create_node(name=name)
+    record_node_report(node_id=twin.pk, report=report_of(node, boot_id=name))
+    reachability.record_heartbeat(twin.pk)
+    return twin
+
+
+def duplicates_of(node: Node) -> list[uuid.UUID | None]:
+    return list(
+        Gpu.objects.filter(node=node).order_by("index").values_list("duplicate_of", flat=True)
+    )
+
+
+def test_gpu_of_two_nodes_is_granted_once(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    first = add_node("first")
+    twin, alice, olga = twin_of(first), client_of(cast.alice), client_of(cast.olga)
+    shown = {g["node"]: g for g in body(olga.get("/api/v1/gpus"))["items"]}
+    assert shown["first"]["duplicate_of"] is None and shown["first"]["duplicate_of_node"] is None
+    assert shown["twin"]["duplicate_of"] == shown["first"]["id"]
+    one = body(olga.get(f"/api/v1/gpus/{shown['twin']['id']}"))
+    assert one["duplicate_of_node"] == "first" and one["pool"] == "default"
+    total = body(olga.get("/api/v1/capacity"))["total"]["gpus"]
+    assert (total["capacity"], total["allocatable"]) == (1, 1)
+    assert Pool.objects.get().registered_gpus == 1
+    states = [body(alice.post(ALLOCATIONS, WHOLE, format="json"))["state"] for _ in range(2)]
+    assert states == ["preparing", "queued"]
+    assert Gpu.objects.get(node=twin).taken_percent == 0
+    event = Event.objects.get(kind="gpu.duplicate")
+    assert event.object_id == twin.pk
+    assert "twin/0 is first/0" in event.message and "busbar node remove first" in event.message
+
+
+def test_request_that_needs_the_duplicate_is_refused(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    twin_of(add_node("first", gpus=2))
+    refused = client_of(cast.alice).post(ALLOCATIONS, {"gpu_count": 3}, format="json")
+    assert refused.status_code == 409, refused.json()
+
+
+def test_removal_of_the_first_node_releases_the_gpus_of_the_second(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    first = add_node("first", gpus=2)
+    twin = twin_of(first, "again")
+    ids = list(Gpu.objects.filter(node=first).order_by("index").values_list("pk", flat=True))
+    assert duplicates_of(twin) == ids
+    release_duplicates()
+    assert duplicates_of(twin) == ids, "the first node only has to be known, not connected"
+    node_remove(node_id=first.pk, actor="admin")
+    release_duplicates()
+    assert duplicates_of(twin) == [None, None]
+    assert Event.objects.filter(kind="gpu.duplicate_ended").count() == 2
+    scheduler.run_tick()
+    granted = body(client_of(cast.alice).post(ALLOCATIONS, WHOLE, format="json"))
+    assert granted["state"] == "preparing"
+
+
+def test_late_report_of_a_removed_node_takes_no_gpu_back(cast: Cast, add_node: AddNode) -> None:
+    first = add_node("first")
+    twin, late = twin_of(first), report_of(first, agent_version="late")
+    node_remove(node_id=first.pk, actor="admin")
+    record_node_report(node_id=first.pk, report=late)
+    assert not Gpu.objects.get(node=first).present
+    release_duplicates()
+    assert duplicates_of(twin) == [None]
+
+
+def test_gpu_that_moved_is_released_when_its_old_node_no_longer_reports_it(
+    cast: Cast, add_node: AddNode
+) -> None:
+    old, new = add_node("old"), add_node("new")
+    (moved,) = report_of(old).gpus
+    report(new, *report_of(new).gpus, replace(moved, index=1))
+    held = Gpu.objects.get(node=new, uuid=moved.uuid)
+    assert held.held and held.duplicate_of is not None
+    report(old)
+    release_duplicates()
+    held.refresh_from_db()
+    assert held.held and held.duplicate_of is None, "it waits for admission, as each new GPU"
+    report(old, moved)
+    assert duplicates_of(old) == [held.pk], "a GPU that returns is a duplicate as well"
+    report(old)
+    assert duplicates_of(old) == [None], "a missing GPU is not held"
+
+
+def test_missing_gpu_in_use_keeps_its_claim_until_it_is_free(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    first = add_node("first")
+    (gpu,) = report_of(first).gpus
+    twin = twin_of(first)
+    body(client_of(cast.alice).post(ALLOCATIONS, WHOLE, format="json"))
+    report(first)
+    release_duplicates()
+    assert duplicates_of(twin) == [Gpu.objects.get(node=first).pk]
+    third = create_node(name="third")
+    report(third, gpu)
+    assert duplicates_of(third) == duplicates_of(twin)
+    Gpu.objects.filter(node=first).update(taken_percent=0, taken_memory_bytes=0)
+    release_duplicates()
+    assert duplicates_of(twin) == [None]
+    assert duplicates_of(third) == [Gpu.objects.get(node=twin).pk], "one of two gets the claim"
+
+
+def test_held_gpu_that_disappears_passes_its_claim_on(cast: Cast, add_node: AddNode) -> None:
+    nodes = [add_node(name) for name in ("a", "b", "c")]
+    shared = ReportedGpu(uuid.uuid4(), 1, "Test GPU", 8 * GIB, "12.0")
+    own = [report_of(n).gpus for n in nodes]
+    for node, gpus in zip(nodes, own, strict=True):
+        report(node, *gpus, shared)
+    assert Gpu.objects.filter(uuid=shared.uuid, held=True).count() == 3
+    report(nodes[0], *own[0])
+    second, third = Gpu.objects.filter(uuid=shared.uuid).order_by("pk")
+    assert second.duplicate_of is None and third.duplicate_of == second
+
+
+def test_unchanged_reports_of_both_nodes_write_nothing(cast: Cast, add_node: AddNode) -> None:
+    first = add_node("first")
+    twin = twin_of(first)
+    before = Event.objects.count()
+    for node in (first, twin):
+        node.refresh_from_db()
+        kept = {"boot_id": node.boot_id, "suspends_sessions": node.suspends_sessions}
+        same = report_of(node, **kept)
+        assert record_node_report(node_id=node.pk, report=same) == reports.UNCHANGED_ROWS
+    assert Event.objects.count() == before and duplicates_of(first) == [None]
+
+
+def test_database_refuses_two_claims_of_a_gpu(cast: Cast, add_node: AddNode) -> None:
+    first = add_node("first")
+    twin = twin_of(first)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Gpu.objects.filter(node=twin).update(duplicate_of=None)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_reports_at_the_same_time_give_one_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both reports look for claims before either is recorded."""
+    ensure_default_pool()
+    gpu = ReportedGpu(uuid.uuid4(), 0, "Test GPU", 8 * GIB, "12.0")
+    nodes = [create_node(name=name) for name in ("a", "b")]
+    barrier, find_claims = threading.Barrier(2), duplicates.find_claims
+    problems: list[BaseException] = []
+    waited: set[int] = set()
+
+    def find_then_wait(*args: Any) -> Any:
+        found = find_claims(*args)
+        if (thread := threading.get_ident()) not in waited:
+            waited.add(thread)
+            barrier.wait(WAIT_SECONDS)
+        return found
+
+    def send(node: Node) -> None:
+        try:
+            report(node, gpu)
+        except BaseException as problem:
+            problems.append(problem)
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(duplicates, "find_claims", find_then_wait)
+    threads = [threading.Thread(target=send, args=(node,)) for node in nodes]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert problems == []
+    assert sorted(g.duplicate_of is None for g in Gpu.objects.all()) == [False, True]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_migration_marks_gpus_that_were_registered_twice() -> None:
+    latest = MigrationExecutor(connection).loader.graph.leaf_nodes()
+    apps = migrate([("inventory", "0013_node_simulated")])
+    try:
+        nodes, gpus = (apps.get_model("inventory", name).objects for name in ("Node", "Gpu"))
+        kinds = {"index": 0, "model": "m", "memory_bytes": GIB, "compute_capability": "12.0"}
+        same = {"uuid": uuid.uuid4(), **kinds}
+        removed = nodes.create(name="removed", state=NodeState.REMOVED)
+        gone = gpus.create(node=removed, **same).pk
+        first = gpus.create(node=nodes.create(name="first"), **same).pk
+        used = gpus.create(node=nodes.create(name="used"), taken_percent=10, **same).pk
+        migrate([("inventory", "0016_gpu_claimed_once")])
+        found = {g.pk: (g.present, g.duplicate_of_id) for g in Gpu.objects.all()}
+        assert found == {gone: (False, None), first: (True, used), used: (True, None)}
+    finally:
+        MigrationExecutor(connection).migrate(latest)
