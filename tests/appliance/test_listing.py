@@ -211,6 +211,7 @@ UNFILTERED = {
     ("AlarmEntry", "alarm"): "the list is that of one alarm",
     ("AlarmDefinition", "changed_by"): "the index is for the end of the user",
     ("Allocation", "resize_requested_at"): "the index is for the scheduler",
+    ("Gpu", "duplicate_of"): "the index is for the end of the claim; the alarm lists them",
     ("User", "name_key"): "the index refuses names that look the same; `username` is the filter",
 }
 """Indexed columns without a filter, with the reason."""

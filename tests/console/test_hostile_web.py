@@ -39,7 +39,7 @@ def hostile(pool: Pool) -> Iterator[dict[str, list[str]]]:
         made[kind] = [create(pool, kind, name=f"{text} {unique}") for text in TEXTS]
     made["users"] = [create(pool, "users", username=f"{text} {unique}") for text in TEXTS]
     node = pool.api.items("nodes")[0]
-    labels = {f"{text}"[:60]: text for text in TEXTS}
+    labels = {text.replace("=", "")[:60]: text for text in TEXTS}  # no key has =
     pool.api.request("PATCH", f"nodes/{node['id']}", {"labels": labels, "notes": MARKUP})
     held = [create(pool, "allocations", name=text, percent=1) for text in TEXTS]
     yield made | {"allocations": held, "nodes": [node["id"]]}

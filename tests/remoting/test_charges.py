@@ -13,8 +13,8 @@ import pytest
 
 from deploy.supervisor import READY_SECONDS, ROOT, wait_for
 from nodes.launcher_control import Partition
+from tests.planted_program import planted_program
 from tests.remoting.node import LocalNode, gpu_memory_bytes
-from tests.remoting.planted_session import session_without_module_charges
 
 MIB = 1 << 20
 LIMIT = 256 * MIB
@@ -166,7 +166,9 @@ def test_ledger_equals_the_books_of_the_driver(small_node: LocalNode, arena: boo
 
 
 def test_charge_that_is_left_out_is_detected(tmp_path: Path) -> None:
-    node = LocalNode(session_program=session_without_module_charges(tmp_path))
+    definition = "BUSBAR_PLANTED_UNCHARGED"
+    planted = planted_program(tmp_path, "busbar-session", "server/module.cc", definition)
+    node = LocalNode(session_program=planted)
     node.partitions = (Partition(node.gpus[0], LIMIT, 50),)
     node.grant()
     try:

@@ -14,9 +14,9 @@ import pytest
 from deploy.supervisor import ROOT, wait_for
 from nodes.launcher_control import LauncherClosedError, Partition, SuspensionRefusedError
 from nodes.suspensions import SuspensionReport
+from tests.planted_program import planted_program
 from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode, gpu_memory_bytes
-from tests.remoting.planted_session import planted_session
 from tests.remoting.suspended_contents import contents, digest
 
 MIB = 1 << 20
@@ -174,7 +174,9 @@ def test_graph_and_module_work_after_a_suspension(node: LocalNode) -> None:
 def test_lost_page_is_noticed(tmp_path: Path) -> None:
     folder = tmp_path / "planted"
     folder.mkdir()
-    session_program = planted_session(folder, "page_copies", "BUSBAR_PLANTED_LOST_PAGE")
+    session_program = planted_program(
+        folder, "busbar-session", "server/page_copies.cc", "BUSBAR_PLANTED_LOST_PAGE"
+    )
     node = limited(LocalNode(session_program=session_program))
     try:
         with program(node) as p:

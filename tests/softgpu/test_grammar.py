@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT, SOFTGPU
+from deploy.supervisor import SOFTGPU
+from tests.planted_program import planted_program
 from tests.softgpu.grammar_forms import LINE, Form, forms
 from tests.softgpu.grammar_verdicts import judge, read_table
 
@@ -115,12 +116,9 @@ def test_constant_expression_has_the_value_of_its_number(
 
 
 def test_parser_without_the_check_of_operands_is_noticed(every: list[Form], tmp_path: Path) -> None:
-    translator = tmp_path / "softgpu-translate"
-    folder = ROOT / "remoting" / "softgpu"
-    sources = [folder / s for s in ("jit/translate.cc", "ptx/operand_check.cc")]
-    library = ROOT / "build" / "remoting" / "softgpu" / "libsoftgpu_translator.a"
-    command = ["c++", "-std=c++20", "-DSOFTGPU_PLANTED_OPERANDS", f"-I{ROOT / 'remoting'}"]
-    command += [*map(str, sources), str(library), "-o", str(translator)]
-    subprocess.run(command, check=True)
+    source = "softgpu/ptx/operand_check.cc"
+    translator = planted_program(
+        tmp_path, "softgpu/softgpu-translate", source, "SOFTGPU_PLANTED_OPERANDS"
+    )
     found = accepted_though_invalid(every, verdicts(every, tmp_path, translator))
     assert "add.u32 %r1, %f4, %r3;" in found or len(found) > 1000

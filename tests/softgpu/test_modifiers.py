@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT
+from tests.planted_program import planted_program
 from tests.softgpu.modifier_forms import Form, digests, forms, is_refusal, opcode, rejected_by_ptxas
 from tests.softgpu.ptx_instructions import SUPPORTED
 
@@ -27,7 +26,7 @@ WITHOUT_EFFECT = {
     "the sample names it already": "global local const param u32 b32",
 }
 HINTS = {word for words in WITHOUT_EFFECT.values() for word in words.split()}
-PLANTED = "-DSOFTGPU_PLANTED_UNUSED"
+PLANTED = "SOFTGPU_PLANTED_UNUSED"
 
 
 def ignored(folder: Path, translator: Path | None = None) -> list[Form]:
@@ -81,11 +80,8 @@ def test_accepted_arithmetic_is_valid_ptx(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_translator_without_the_check_is_noticed(tmp_path: Path) -> None:
-    translator = tmp_path / "softgpu-translate"
-    sources = [ROOT / "remoting" / "softgpu" / s for s in ("jit/translate.cc", "emit/modifiers.cc")]
-    library = ROOT / "build" / "remoting" / "softgpu" / "libsoftgpu_translator.a"
-    command = ["c++", "-std=c++20", PLANTED, f"-I{ROOT / 'remoting'}", *map(str, sources)]
-    subprocess.run([*command, str(library), "-o", str(translator)], check=True)
+    source = "softgpu/emit/modifiers.cc"
+    translator = planted_program(tmp_path, "softgpu/softgpu-translate", source, PLANTED)
     found = {(opcode(f.sample), f.modifier) for f in ignored(tmp_path, translator)}
     assert ("add.s16", "xorsign") in found
     assert len(found) > 1000

@@ -13,7 +13,7 @@ from pathlib import Path
 from nodes.launcher_control import Partition
 from remoting.bench.gpu.machine import GpuNode, nvidia_gpu
 from remoting.cli.run_command import software_gpu_variables
-from tests.remoting.node import LocalNode, direct_environment, gpu_uuids, softgpu_environment
+from tests.remoting.node import LocalNode, direct_environment
 
 MEMORY_BYTES = 4 << 30
 """Memory of each of the two software GPUs; tests of larger arrays are skipped."""
@@ -35,13 +35,9 @@ def direct() -> Iterator[Environment]:
 
 @contextmanager
 def remoted() -> Iterator[Environment]:
-    folder = Path(tempfile.mkdtemp(prefix="busbar-suite-"))
-    gpus = gpu_uuids(softgpu_environment(folder))
-    shutil.rmtree(folder)
-    node = LocalNode(
-        partitions=[Partition(gpu, MEMORY_BYTES, 100) for gpu in gpus],
-        BUSBAR_SOFTGPU_MEMORY_BYTES=str(MEMORY_BYTES),
-    )
+    node = LocalNode(BUSBAR_SOFTGPU_MEMORY_BYTES=str(MEMORY_BYTES))
+    node.partitions = tuple(Partition(gpu, MEMORY_BYTES, 100) for gpu in node.gpus)
+    node.grant()
     try:
         with renewed_tickets(node):
             yield lambda: node.remote_environment() | software_gpu_variables()

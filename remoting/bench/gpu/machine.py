@@ -140,11 +140,10 @@ class GpuNode(SharedNode):
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        super().__init__(
-            gpu.library,
-            gpus=[gpu.uuid],
-            partitions=[Partition(gpu.uuid, self.arena_bytes(), 100)],
-        )
+        # A software GPU of another folder is another GPU.
+        super().__init__(gpu.library, gpus=[] if gpu.software else [gpu.uuid])
+        self.partitions = (Partition(self.gpus[0], self.arena_bytes(), 100),)
+        self.grant()
 
     def arena_bytes(self) -> int:
         """Return the memory of the GPU that allocations get."""
