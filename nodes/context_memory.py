@@ -22,6 +22,8 @@ from nodes.gpus import SOFTWARE_NAME, Gpu, read_process_memory
 log = logging.getLogger("agent")
 
 TIMEOUT_SECONDS = 60
+HIDING = "CUDA_VISIBLE_DEVICES"
+"""Grants select the GPUs of sessions; this variable of the agent's environment must not."""
 UNMEASURED_CONTEXT_BYTES = 1 << 30
 """Assumed where the memory could not be measured: more than a context takes."""
 
@@ -40,11 +42,21 @@ def assumed_bytes(gpu: Gpu) -> int:
 
 
 def measure_context(gpu: Gpu) -> int | None:
-    """Return the bytes of a context on the GPU, or None. Blocks for up to 60 s."""
+    """Return the bytes of a context on the GPU, or None if another GPU may be tried.
+
+    Blocks for up to 60 s. A driver that does not answer in time does not answer for another GPU
+    either, and the node is silent meanwhile: then the assumed bytes are returned.
+    """
     command = [sys.executable, "-m", "nodes.context_memory", gpu.pci_bus_id, str(gpu.index)]
+    visible = {name: value for name, value in os.environ.items() if name != HIDING}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=True,
+            env=visible,
         )
         return int(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -54,7 +66,7 @@ def measure_context(gpu: Gpu) -> int | None:
             gpu.model,
             error,
         )
-        return None
+        return assumed_bytes(gpu) if isinstance(error, subprocess.TimeoutExpired) else None
 
 
 def main() -> None:

@@ -75,6 +75,7 @@ def rights(requirements: Requirements) -> CheckResult:
 def driver(requirements: Requirements) -> CheckResult:
     if requirements.software_gpus:
         return compiler(requirements)
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it must not hide GPUs of the node
     try:
         count = ctypes.c_int()
         library = ctypes.CDLL("libcuda.so.1")

@@ -88,9 +88,33 @@ def software_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     run = subprocess.run
 
     def run_with_gpu(command: list[str], **options: Any) -> Any:
-        return run(command, env=os.environ | environment, **options)
+        return run(command, **options | {"env": options["env"] | environment})
 
     monkeypatch.setattr(context_memory.subprocess, "run", run_with_gpu)
+
+
+def test_driver_that_does_not_answer_is_asked_for_one_gpu_of_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[list[str]] = []
+
+    def hang(command: list[str], **options: Any) -> None:
+        asked.append(command)
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(context_memory.subprocess, "run", hang)
+    gpus = [
+        Gpu(uuid.uuid4(), i, "Test GPU", 1 << 30, "12.0", f"00000000:0{i}:00.0") for i in (1, 2)
+    ]
+    assert set(measure_contexts(gpus).values()) == {UNMEASURED_CONTEXT_BYTES}
+    assert len(asked) == 1
+
+
+@pytest.mark.usefixtures("software_gpus")
+def test_context_is_measured_whatever_the_agent_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    gpu = Gpu(uuid.uuid4(), 0, "Test GPU", 1 << 30, "12.0", "00000000:01:00.0")
+    assert measure_contexts([gpu]) == {gpu.uuid: 0}
 
 
 @pytest.mark.usefixtures("software_gpus")

@@ -225,7 +225,8 @@ def test_memory_is_shared_between_programs_that_order_devices_differently(
 
 def test_variable_of_the_node_hides_no_gpu() -> None:
     node = LocalNode(CUDA_VISIBLE_DEVICES="")
-    share_both_gpus(node)
-    found = run(LIST, node.remote_environment())
-    node.stop()
-    assert len(found) == 2
+    try:
+        share_both_gpus(node)
+        assert len(run(LIST, node.remote_environment())) == 2
+    finally:
+        node.stop()
