@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 def terminate_with_parent() -> None:
     """Let the kernel send SIGTERM to this process when its supervisor dies.
 
-    Sessions are not affected, because the launcher starts them.
+    Session servers are not affected: they do not call this function.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -2,8 +2,10 @@
 // spec/cuda_driver.spec (those have opcodes below 0x1000). The enum, the dispatch of the session
 // server, the declarations of its handlers and the fuzzer's list derive from these rows.
 //
-// To add an opcode: add a row here, and define the handler of that name in
-// remoting/server (namespace busbar::server::handlers).
+// To add an opcode: add a row here, and define the handler of that name in remoting/server
+// (namespace busbar::server::handlers). If it gives work to the GPU, or changes an executable
+// graph, also add it to the list for uses_gpu or exec_at in server/operations.cc: without uses_gpu
+// its work runs without turns.
 #pragma once
 #include <cstdint>
 
