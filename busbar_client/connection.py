@@ -98,7 +98,7 @@ class Connection:
     ) -> Any:
         """Send a request and return the decoded body, `{}` if there is none.
 
-        A POST carries an Idempotency-Key, so the transport may repeat it safely. Raises Problem
+        A POST carries a new Idempotency-Key, which only some operations honour. Raises Problem
         or Unreachable, or ClientError for a path that names another server.
         """
         response = self.respond(method, path, body, query or {}, headers or {})

@@ -26,7 +26,7 @@ class AllocationRequest:
             "--gpus",
             min=1,
             max=16,
-            help="Number of GPUs, on one or several nodes. NCCL works within one node only.",
+            help="Number of GPUs, on one or several nodes. NCCL does not work between nodes.",
         ),
     ] = 1
     percent: Annotated[
