@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -37,13 +37,25 @@ UPDATE_STATE = Update(
         changes,
     ),
 )
+
+
+def plus(percent: int, memory_bytes: int) -> dict[str, object]:
+    return {
+        "taken_percent": F("taken_percent") + percent,
+        "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes,
+    }
+
+
 TAKE_CAPACITY = Update(
     lambda gpu_id, percent, memory_bytes: (
+        Gpu.objects.filter(pk=gpu_id, present=True, duplicate_of__isnull=True),
+        plus(percent, memory_bytes),
+    )
+)
+FREE_CAPACITY = Update(
+    lambda gpu_id, percent, memory_bytes: (
         Gpu.objects.filter(pk=gpu_id),
-        {
-            "taken_percent": F("taken_percent") + percent,
-            "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes,
-        },
+        plus(percent, memory_bytes),
     )
 )
 DELETE_PARTITION = Delete(lambda partition_id: Partition.objects.filter(pk=partition_id))
@@ -149,9 +161,16 @@ def publish_partitions(partitions: Iterable[GrantedPartition]) -> None:
 
 
 def take_capacity(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
-    """Add to the taken capacity of a GPU; negative amounts free it."""
+    """Add to the taken capacity of a GPU; negative amounts free it.
+
+    Raises IntegrityError, as if the capacity was taken, if the GPU has gone missing or has become
+    a duplicate since it was read: another node may grant it.
+    """
     change_log.record(Topic.GPU_CAPACITY, gpu_id)
-    TAKE_CAPACITY(gpu_id=gpu_id, percent=percent, memory_bytes=memory_bytes)
+    takes = percent > 0 or memory_bytes > 0
+    change = TAKE_CAPACITY if takes else FREE_CAPACITY
+    if not change(gpu_id=gpu_id, percent=percent, memory_bytes=memory_bytes) and takes:
+        raise IntegrityError(f"GPU {gpu_id} is missing or held as a duplicate")
 
 
 def free_partitions(partitions: Sequence[GrantedPartition]) -> int:

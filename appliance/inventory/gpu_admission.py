@@ -19,7 +19,7 @@ from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory.actions import no_pool
-from appliance.inventory.duplicates import pass_on_claim
+from appliance.inventory.duplicates import pass_on_claim, take_from_held
 from appliance.inventory.models import Gpu, Node
 from appliance.pools.models import Pool
 from appliance.pools.services import find_pool
@@ -112,6 +112,7 @@ def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
     ):
         return
     change_log.record(Topic.GPU_CAPACITY, gpu_id)
+    take_from_held(Gpu.objects.filter(pk=gpu_id))
     emit(
         "gpu.admitted",
         path=gpu.path,

@@ -221,7 +221,9 @@ def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
         if gpu := known.pop(report.uuid, None):
             claim = claims.get(report.uuid)
             update_known_gpu(node, gpu, report, claim.pk if claim else gpu.duplicate_of_id)
-    duplicates.emit_duplicates(node, appeared, claims)
+    if claims:
+        taken = duplicates.take_from_held(Gpu.objects.filter(node=node, uuid__in=list(claims)))
+        duplicates.emit_reported(node, [r for r in appeared if r.uuid not in taken], claims)
     for gpu in known.values():
         if Gpu.objects.filter(pk=gpu.pk, present=True).update(
             present=False, duplicate_of=None, version=F("version") + 1
@@ -242,6 +244,8 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | No
     if changed:
         Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
         change_log.record(Topic.GPU_CAPACITY, gpu.pk)
+    if claim is not None and "duplicate_of_id" in changed:
+        duplicates.wait_for(claim, Gpu.objects.filter(duplicate_of=gpu.pk))
     name = f"GPU {report.index} of {node.name}"
     if "present" in changed:
         emit_gpu_event(gpu, "gpu.returned", f"{name} is present again.")

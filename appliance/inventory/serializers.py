@@ -122,7 +122,10 @@ class GpuSerializer(RowSerializer[Gpu]):
         " is held: nothing is placed on it until the other node is removed or no longer has it.",
     )
     duplicate_of_node = serializers.CharField(
-        read_only=True, allow_null=True, help_text="Name of that other node."
+        read_only=True,
+        allow_null=True,
+        help_text="Name of that other node. It is shown to all who may view this GPU, also if they"
+        " may not view that node.",
     )
     simulated = serializers.BooleanField(
         read_only=True, help_text="It is of a simulated node. No program can run on it."

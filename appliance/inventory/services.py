@@ -17,6 +17,7 @@ from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory import endpoints
 from appliance.inventory.actions import schedule_refusal
+from appliance.inventory.duplicates import take_from_held
 from appliance.inventory.gpu_admission import refuse_mixture
 from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.inventory.sites import find_site
@@ -141,6 +142,7 @@ def update_gpu(
         messages["gpu.noted"] = f"Notes of {name} changed."
     if changed:
         Gpu.objects.filter(pk=gpu_id).update(version=F("version") + 1, **changed)
+        take_from_held(Gpu.objects.filter(pk=gpu_id))  # a move admits
     pools = [pool for pool in (gpu.pool, changed.get("pool")) if pool is not None]
     project_id = next((p.event_project for p in pools if p.event_project), None)
     for kind, message in messages.items():

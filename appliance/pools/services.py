@@ -82,6 +82,8 @@ def update_pool(*, pool_id: UUID, settings: PoolSettings, actor: str) -> Pool:
         if "required_isolation" in changed:
             for node_id in pool.gpus.values_list("node_id", flat=True).distinct():
                 change_log.record(Topic.NODE_CAPACITY, node_id)
+        if "project_ids" in changed:  # who may view its name
+            announce_referrers(pool)
         message = f"Pool {pool.name} changed: {', '.join(sorted(changed))}."
         emit_pool_event(pool, "pool.changed", message, actor)
     record_changed(pool, before)
@@ -116,6 +118,11 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
         message=f"Pool {pool.name} deleted.",
     )
     change_log.record(Topic.POOL, pool.pk, Removal("pools.view"))
+    announce_referrers(pool)
+
+
+def announce_referrers(pool: Pool) -> None:
+    """Announce the pools that have this one as a fallback: they show its name."""
     fallbacks = Pool.objects.values_list("pk", "fallbacks")
     change_log.record_all(Topic.POOL, [pk for pk, ids in fallbacks if str(pool.pk) in ids])
 

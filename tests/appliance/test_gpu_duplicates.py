@@ -13,10 +13,14 @@ from django.db import IntegrityError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from appliance.activity.models import Event
-from appliance.allocations import scheduler
+from appliance.alarms.models import AlarmDefinition, ObjectKind
+from appliance.alarms.state_findings import find_states
+from appliance.allocations import lifecycle, scheduler, snapshot_loader
+from appliance.db import change_log
 from appliance.fleet.enrolment import node_remove
 from appliance.inventory import duplicates, reports
 from appliance.inventory.duplicates import release_duplicates
+from appliance.inventory.gpu_admission import forget_held
 from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.inventory.reports import ReportedGpu, create_node, record_node_report
 from appliance.pools.models import Pool
@@ -118,7 +122,9 @@ def test_gpu_that_moved_is_released_when_its_old_node_no_longer_reports_it(
     held.refresh_from_db()
     assert held.held and held.duplicate_of is None, "it waits for admission, as each new GPU"
     report(old, moved)
-    assert duplicates_of(old) == [held.pk], "a GPU that returns is a duplicate as well"
+    held.refresh_from_db()
+    assert duplicates_of(old) == [None], "the GPU that no operator admitted is the duplicate"
+    assert held.duplicate_of == Gpu.objects.get(node=old)
     report(old)
     assert duplicates_of(old) == [None], "a missing GPU is not held"
 
@@ -152,6 +158,180 @@ def test_held_gpu_that_disappears_passes_its_claim_on(cast: Cast, add_node: AddN
     report(nodes[0], *own[0])
     second, third = Gpu.objects.filter(uuid=shared.uuid).order_by("pk")
     assert second.duplicate_of is None and third.duplicate_of == second
+
+
+def test_claim_that_a_third_node_took_meanwhile_stays_there(cast: Cast, add_node: AddNode) -> None:
+    first = add_node("first")
+    (gpu,) = report_of(first).gpus
+    twin, third = twin_of(first), create_node(name="third")
+    node_remove(node_id=first.pk, actor="admin")
+    report(third, gpu)  # before the next look of the scheduler
+    release_duplicates()
+    assert duplicates_of(third) == [None]
+    assert duplicates_of(twin) == [Gpu.objects.get(node=third).pk]
+    assert not Event.objects.filter(kind="gpu.duplicate_ended").exists()
+    report(third)
+    release_duplicates()
+    assert duplicates_of(twin) == [None]
+
+
+def test_gpu_that_returns_too_late_is_a_duplicate_with_those_that_waited_for_it(
+    cast: Cast, add_node: AddNode
+) -> None:
+    first = add_node("first")
+    (gpu,) = report_of(first).gpus
+    twin, third = twin_of(first), create_node(name="third")
+    report(first)
+    report(third, gpu)
+    report(first, gpu)
+    claim = Gpu.objects.get(node=third).pk
+    assert duplicates_of(first) == duplicates_of(twin) == [claim]
+    report(first)
+    release_duplicates()
+    assert duplicates_of(twin) == [claim]
+
+
+def test_held_gpu_that_disappears_leaves_a_claim_that_another_took(
+    cast: Cast, add_node: AddNode
+) -> None:
+    nodes = [add_node(name) for name in ("a", "b")]
+    shared = ReportedGpu(uuid.uuid4(), 1, "Test GPU", 8 * GIB, "12.0")
+    own = [report_of(n).gpus for n in nodes]
+    for node, gpus in zip(nodes, own, strict=True):
+        report(node, *gpus, shared)
+    held, waiting = Gpu.objects.filter(uuid=shared.uuid).order_by("pk")
+    Gpu.objects.filter(pk=held.pk).update(present=False)
+    report(third := create_node(name="third"), shared)
+    forget_held(nodes[0], [gpu.uuid for gpu in own[0]])
+    waiting.refresh_from_db()
+    assert waiting.duplicate_of == Gpu.objects.get(node=third)
+
+
+def test_claim_that_cannot_be_passed_on_costs_neither_others_nor_the_tick(
+    cast: Cast, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = add_node("first", gpus=2)
+    twin = twin_of(first)
+    broken = min(Gpu.objects.filter(node=first).values_list("pk", flat=True))
+    node_remove(node_id=first.pk, actor="admin")
+    pass_on_claim = duplicates.pass_on_claim
+
+    def fail_for_one(gpu_id: uuid.UUID) -> None:
+        pass_on_claim(gpu_id)
+        if gpu_id == broken:
+            raise IntegrityError("another controller was first")
+
+    monkeypatch.setattr(duplicates, "pass_on_claim", fail_for_one)
+    release_duplicates()
+    assert set(duplicates_of(twin)) == {broken, None} and str(broken) in caplog.text
+    monkeypatch.undo()
+    release_duplicates()
+    assert duplicates_of(twin) == [None, None]
+
+
+def test_gpu_that_no_operator_admitted_takes_none_out_of_service(
+    cast: Cast, add_node: AddNode
+) -> None:
+    victim, hostile, third = (add_node(name) for name in ("victim", "hostile", "third"))
+    (gpu,), own, others = (report_of(n).gpus for n in (victim, hostile, third))
+    report(hostile, *own, replace(gpu, index=1))
+    report(third, *others, replace(gpu, index=2))
+    report(victim)  # lost for a moment
+    release_duplicates()
+    held, waiting = Gpu.objects.filter(uuid=gpu.uuid, held=True).order_by("pk")
+    assert held.duplicate_of is None and waiting.duplicate_of == held
+    report(victim, gpu)
+    real = Gpu.objects.get(node=victim)
+    assert real.duplicate_of is None and real.pool is not None
+    for row in (held, waiting):
+        row.refresh_from_db()
+        assert row.duplicate_of == real
+    event = Event.objects.filter(kind="gpu.duplicate").latest("pk")
+    assert event.object_id == hostile.pk and "hostile/1 is victim/0" in event.message
+
+
+def test_release_gives_no_claim_to_a_held_gpu_that_was_faster(
+    cast: Cast, add_node: AddNode
+) -> None:
+    first, hostile = add_node("first"), add_node("hostile")
+    (gpu,), own = report_of(first).gpus, report_of(hostile).gpus
+    twin = twin_of(first)
+    node_remove(node_id=first.pk, actor="admin")
+    report(hostile, *own, replace(gpu, index=1))
+    release_duplicates()
+    assert duplicates_of(twin) == [None]
+    assert duplicates_of(hostile) == [None, Gpu.objects.get(node=twin).pk]
+
+
+def test_admission_takes_the_claim_from_a_held_gpu(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    nodes = [add_node(name) for name in ("a", "b")]
+    shared = ReportedGpu(uuid.uuid4(), 1, "Test GPU", 8 * GIB, "12.0")
+    for node in nodes:
+        report(node, *report_of(node).gpus, shared)
+    held, waiting = Gpu.objects.filter(uuid=shared.uuid).order_by("pk")
+    body(client_of(cast.olga).post(f"/api/v1/gpus/{waiting.pk}/admit", {}, format="json"))
+    for row in (held, waiting):
+        row.refresh_from_db()
+    assert waiting.duplicate_of is None and held.duplicate_of == waiting
+
+
+def test_capacity_of_a_gpu_that_became_a_duplicate_is_not_taken(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulates two controllers on PostgreSQL: the claim moves after the snapshot was read."""
+    first, alice = add_node("first"), client_of(cast.alice)
+    gpu, load_snapshot = Gpu.objects.get(node=first), snapshot_loader.load_snapshot
+    other = create_node(name="other")
+
+    def load_then_lose_claim(*args: Any) -> Any:
+        loaded = load_snapshot(*args)
+        row = Gpu.objects.create(node=other, present=False, **same)
+        Gpu.objects.filter(pk=gpu.pk).update(duplicate_of=row)
+        return loaded
+
+    columns = ("uuid", "index", "model", "memory_bytes", "compute_capability")
+    same = {name: getattr(gpu, name) for name in columns}
+    monkeypatch.setattr(snapshot_loader, "load_snapshot", load_then_lose_claim)
+    queued = body(alice.post(ALLOCATIONS, WHOLE, format="json"))
+    gpu.refresh_from_db()
+    assert (queued["state"], gpu.taken_percent) == ("queued", 0)
+    for lost in ({"duplicate_of": gpu.duplicate_of}, {"duplicate_of": None, "present": False}):
+        Gpu.objects.filter(pk=gpu.pk).update(**lost)
+        with pytest.raises(IntegrityError), transaction.atomic():
+            lifecycle.take_capacity(gpu.pk, 1, 0)
+        lifecycle.take_capacity(gpu.pk, 0, 0)  # a release is always possible
+
+
+def test_all_changed_duplicates_are_announced(
+    cast: Cast, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = add_node("first")
+    others = {twin_of(first, name).pk for name in ("twin", "third")}
+    node_remove(node_id=first.pk, actor="admin")
+    seen: list[tuple[str, Any]] = []
+    record = change_log.record
+
+    def spy(topic: Any, object_id: Any = None, removal: Any = None) -> None:
+        seen.append((topic, object_id))
+        record(topic, object_id, removal)
+
+    monkeypatch.setattr(change_log, "record", spy)
+    release_duplicates()
+    gpus = set(Gpu.objects.filter(node__in=others).values_list("pk", flat=True))
+    assert {pk for topic, pk in seen if topic == "gpu"} == gpus
+    assert {pk for topic, pk in seen if topic == "gpu_capacity"} == gpus
+
+
+def test_event_and_alarm_name_the_other_node(cast: Cast, add_node: AddNode) -> None:
+    first = add_node("f" * 90, gpus=6)
+    twin_of(first, "t" * 90)
+    message = Event.objects.get(kind="gpu.duplicate").message
+    assert len(message) == 500 and "remove the old node" in message and "two agents" in message
+    definition = AlarmDefinition(object_kind=ObjectKind.GPU, states=["duplicate"])
+    texts = [finding.message for finding in find_states(definition).values()]
+    assert f"GPU {'t' * 90}/0 is held, because it is also {first.name}/0." in texts
 
 
 def test_unchanged_reports_of_both_nodes_write_nothing(cast: Cast, add_node: AddNode) -> None:
@@ -221,8 +401,13 @@ def test_migration_marks_gpus_that_were_registered_twice() -> None:
         gone = gpus.create(node=removed, **same).pk
         first = gpus.create(node=nodes.create(name="first"), **same).pk
         used = gpus.create(node=nodes.create(name="used"), taken_percent=10, **same).pk
+        same["uuid"] = uuid.uuid4()
+        idle = gpus.create(node=nodes.create(name="idle"), **same).pk
+        missing = nodes.create(name="missing")
+        busy = gpus.create(node=missing, present=False, taken_memory_bytes=1, **same).pk
         migrate([("inventory", "0016_gpu_claimed_once")])
         found = {g.pk: (g.present, g.duplicate_of_id) for g in Gpu.objects.all()}
-        assert found == {gone: (False, None), first: (True, used), used: (True, None)}
+        claimed_by_used = {gone: (False, None), first: (True, used), used: (True, None)}
+        assert found == claimed_by_used | {idle: (True, busy), busy: (False, None)}
     finally:
         MigrationExecutor(connection).migrate(latest)

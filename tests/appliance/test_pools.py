@@ -267,6 +267,11 @@ def test_feed_shows_changed_pools_as_a_list_shows_them_to_each_user(
         assert renamed.status_code == 200
         assert (shown := fed()) == listed() and shown["charlie"]["projects"] == ["analysis"]
         restricted = f"/api/v1/pools/{secret['id']}"
+        for projects, seen in ((["default"], True), (["analysis"], False)):
+            changed = olga.patch(restricted, {"projects": projects}, format="json")
+            assert changed.status_code == 200
+            assert (shown := fed()) == listed()
+            assert ("secret" in shown["alice"]["fallbacks"]) == seen
         assert olga.delete(restricted).status_code == 204
         assert (shown := fed()) == listed() and shown["olga"]["fallbacks"] == ["default"]
     finally:

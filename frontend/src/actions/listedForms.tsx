@@ -37,7 +37,8 @@ export const quotaSettings = (v: FormValues): Schema<"PatchedQuotaSettings"> => 
 });
 export const editQuota = (x: Actionable) =>
   openEdit("quotas", x, {
-    fields: QUOTA_FIELDS,
+    // A new quota has a default weight, but there is no request that empties it.
+    fields: QUOTA_FIELDS.map((f) => (f.name === "weight" ? { ...f, required: true } : f)),
     values: (quota) => ({
       quota_gpus: String(quota.quota_gpus ?? ""),
       limit_gpus: String(quota.limit_gpus ?? ""),

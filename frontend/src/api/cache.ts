@@ -18,8 +18,11 @@ export const cache = new QueryClient({
   },
 });
 
-/** Read again what a change may have affected and the live feed does not carry. */
+/**
+ * Read again what a change may have affected and the live feed does not carry. It carries pools, but
+ * not that the user may no longer view one.
+ */
 export function refresh() {
-  for (const queryKey of [["list"], ["detail"], ["actions"], ["capacity"]])
+  for (const queryKey of [["list"], ["rows", "pool"], ["detail"], ["actions"], ["capacity"]])
     void cache.invalidateQueries({ queryKey });
 }

@@ -31,5 +31,5 @@ export const listQuery = <N extends ListName>(name: N) =>
   queryOptions({
     queryKey: name === "pools" ? ["rows", "pool"] : ["list", name],
     queryFn: readers[name] as () => Promise<Rows<N>>,
-    staleTime: name === "pools" ? Number.POSITIVE_INFINITY : 5_000,
+    staleTime: 5_000, // of pools too: no feed says that the user may no longer view one
   });
