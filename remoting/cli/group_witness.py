@@ -21,7 +21,13 @@ from remoting.cli.signal_descriptor import signal_descriptor
 PR_SET_NAME = 15
 NAME = b"signal-witness"
 FORGET = 0
-"""Request that drops what was sent before; other requests are numbers of signals."""
+"""Request that drops what was sent before."""
+HELD = 255
+"""Request that drops nothing. All others are numbers of signals, which are dropped."""
+ANSWER_BYTES = 1 + signal.NSIG
+"""Most bytes of an answer: the request, as none may be empty like the end, and the signals."""
+NO_GROUP = 2**31 - 1
+"""More than any process or group is ever numbered."""
 
 
 class GroupWitness:
@@ -60,11 +66,14 @@ class GroupWitness:
         A signal of the group that this process or the witness has got has arrived at both then.
         """
         _wait_for_senders()
-        answer = False  # also if the witness has been killed: all signals are ours alone then
-        with contextlib.suppress(OSError):
-            answer = self._ask(number)
+        answer = self._ask_living(number)
         _wait_for_senders()
-        return answer
+        return number in answer
+
+    def held(self) -> set[int]:
+        """Return the signals that the witness has got and was not asked about."""
+        _wait_for_senders()  # else a SIGCONT that continued us could look like ours in the witness
+        return self._ask_living(HELD)
 
     def begin_with_caller(self) -> None:
         """Forget the signals that were sent before the calling process, the program, was forked.
@@ -74,25 +83,30 @@ class GroupWitness:
         _wait_for_senders()
         with contextlib.suppress(OSError):  # the witness has been killed
             self._connection.send(bytes([FORGET]))
-            self._connection.recv(1)
+            self._connection.recv(ANSWER_BYTES)
             for number in signal.sigpending():
                 os.kill(self.pid, number)
 
-    def _ask(self, number: int) -> bool:
+    def _ask_living(self, request: int) -> set[int]:
+        """Return no signals if the witness has been killed: all are ours alone then."""
+        try:
+            return self._ask(request)
+        except OSError:
+            return set()
+
+    def _ask(self, request: int) -> set[int]:
         """Ask a witness that may stop meanwhile. Takes SIGCHLD."""
-        self._connection.send(bytes([number]))
+        self._connection.send(bytes([request]))
         connection, continued = self._connection.fileno(), False
         while True:
             signal.sigtimedwait({signal.SIGCHLD}, 0)
             continued = self._continue_if_stopped() or continued
             if connection in select.select([connection, self._children], [], [])[0]:
                 break
-        answer = self._connection.recv(1) == b"\1"
-        if continued and number == signal.SIGCONT:
-            return False  # it was ours
-        if continued:
+        answer = set(self._connection.recv(ANSWER_BYTES)[1:])
+        if continued and request != signal.SIGCONT:
             self._ask(signal.SIGCONT)  # ours must not look like one to the group
-        return answer
+        return answer - {signal.SIGCONT} if continued else answer
 
     def _continue_if_stopped(self) -> bool:
         """Continue a witness that SIGSTOP has stopped with the group: we were continued alone."""
@@ -105,11 +119,11 @@ class GroupWitness:
 def _wait_for_senders() -> None:
     """Block until signals that are being sent to a group have arrived at all of its members.
 
-    Linux sends them under a lock that setpgid() takes as well, also when it changes nothing or
-    fails, as for the leader of a session.
+    Linux sends them under a lock that setpgid() takes as well, also when it fails. It must not
+    name our group, which is 0 if its leader is outside our PID namespace: that makes a new group.
     """
     with contextlib.suppress(OSError):
-        os.setpgid(0, os.getpgrp())
+        os.setpgid(0, NO_GROUP)
 
 
 def _serve(connection: int) -> None:
@@ -120,11 +134,17 @@ def _serve(connection: int) -> None:
         _close_inherited()
         _take_name()
         while request := os.read(0, 1):
-            asked = {request[0]} if request[0] != FORGET else signal.sigpending()
-            answers = [signal.sigtimedwait({number}, 0) is not None for number in asked]
-            os.write(0, b"\1" if any(answers) else b"\0")
+            os.write(0, request + bytes(_answer(request[0])))
     finally:
         os._exit(0)
+
+
+def _answer(request: int) -> set[int]:
+    pending: set[int] = set(signal.sigpending())
+    if request == HELD:
+        return pending
+    asked = pending if request == FORGET else {request}
+    return {number for number in asked if signal.sigtimedwait({number}, 0) is not None}
 
 
 def _close_inherited() -> None:

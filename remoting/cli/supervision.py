@@ -85,9 +85,11 @@ def supervise(
     told_at: float | None = None
     arrived = signal_descriptor(FORWARDED | {signal.SIGCHLD})
     while (code := process.poll()) is None:
-        select.select([arrived], [], [], POLL_SECONDS)
+        idle = not select.select([arrived], [], [], POLL_SECONDS)[0]
         signal.sigtimedwait({signal.SIGCHLD}, 0)
-        for number in sorted(signal.sigpending() & FORWARDED):
+        # What only the witness got was sent to it by itself, and would hide a later one to us.
+        numbers = witness.held() if idle else signal.sigpending()
+        for number in sorted(numbers & FORWARDED):
             pass_on(process, number, witness)
         if told_at is None and end_reason():
             told_at = time.monotonic()
@@ -117,7 +119,7 @@ def start_program(
 
 
 def pass_on(process: subprocess.Popen[bytes], number: int, witness: GroupWitness) -> None:
-    """Take the pending signals with a number, and pass on those that the program has not got.
+    """Take the signals with a number, also from the witness. Pass on what the program has not got.
 
     The witness is asked before each look at our own: a signal that is sent to the group meanwhile
     is found at the next look, and none is left in the witness, where it would hide a later one.
@@ -145,8 +147,9 @@ def stop_with_group(process: subprocess.Popen[bytes], number: int) -> None:
     """Stop like the program by the pending signal: a shell waits until this process has stopped.
 
     The kernel decides: nothing happens if SIGCONT has followed, or if no shell could continue us.
+    Nor does it if none is pending, because only the witness was signalled.
     """
-    if not has_our_group(process):
+    if not has_our_group(process) and number in signal.sigpending():
         os.kill(process.pid, number)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     signal.pthread_sigmask(signal.SIG_BLOCK, {number})

@@ -138,10 +138,39 @@ def test_command_under_nohup_stays_in_the_queue(settled: Pool) -> None:
 
 def test_witness_is_not_found_by_the_name_of_the_command(start: Start) -> None:
     """Else `pkill -f "busbar run"` would look like a signal to the group."""
-    group = start().busbar
-    members = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_in(p, group)]
-    lines = {p: Path(f"/proc/{p}/cmdline").read_bytes() for p in members if p != group}
-    assert len(lines) == 2 and b"signal-witness" in {line.strip(b"\0") for line in lines.values()}
+    witness = witness_of(start())
+    assert Path(f"/proc/{witness}/cmdline").read_bytes().strip(b"\0") == b"signal-witness"
+
+
+@pytest.mark.parametrize(("number", "before"), [(signal.SIGUSR1, ()), (signal.SIGTSTP, ["setsid"])])
+def test_signal_to_each_process_by_itself_does_not_hide_a_later_one(
+    settled: Pool, start: Start, number: int, before: list[str]
+) -> None:
+    """As by `scancel` or `systemctl kill`: the witness's own does not mean one to the group."""
+    reporter = start(number, before=tuple(before))
+    witness = witness_of(reporter)
+    os.kill(reporter.busbar, number)
+    assert reporter.next() == f"{int(number)} passed on"
+    os.kill(witness, number)
+    os.kill(reporter.program, number)
+    assert reporter.next() == f"{int(number)} direct"
+    settled.wait("an empty witness", lambda: not is_pending(witness, number))
+    assert reporter.until_end() == []
+    os.kill(reporter.busbar, number)
+    assert reporter.until_end() == [f"{int(number)} passed on"]
+
+
+def witness_of(reporter: Reporter) -> int:
+    processes = map(int, filter(str.isdigit, os.listdir("/proc")))
+    members = {p for p in processes if is_in(p, reporter.busbar)}
+    (witness,) = members - {reporter.busbar, reporter.program}
+    return witness
+
+
+def is_pending(process: int, number: int) -> bool:
+    status = Path(f"/proc/{process}/status").read_text().splitlines()
+    (pending,) = (line.split()[1] for line in status if line.startswith("ShdPnd:"))
+    return bool(int(pending, 16) >> number - 1 & 1)
 
 
 def is_in(process: int, group: int) -> bool:
