@@ -23,9 +23,10 @@ struct Device {
   uint32_t pci_domain = 0;  // one for each node, so that PCI addresses are unique
   char name[256] = {};
   CUuuid uuid{};
-  std::vector<int> attributes;  // by CUdevice_attribute
-  std::vector<bool> known;      // whether the node's driver knows the attribute
-  std::unique_ptr<Heap> heap;   // null: the node chooses addresses
+  std::vector<int> attributes;          // by CUdevice_attribute
+  std::vector<bool> known;              // whether the node's driver knows the attribute
+  uint64_t arena = 0, arena_bytes = 0;  // reserved addresses
+  std::unique_ptr<Heap> heap;           // in the arena; null: the node chooses addresses
 
   std::mutex mutex;  // guards the following members
   Context* primary = nullptr;

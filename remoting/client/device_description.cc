@@ -1,5 +1,7 @@
 #include "client/device_description.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -53,6 +55,8 @@ std::unique_ptr<Device> read_device(wire::Decoder& d, Link* link, uint32_t index
   if (slot == free_addresses.end() || arena_bytes > wire::kArenaSlotBytes) return device;
   free_addresses.erase(slot);
   trim_arena_addresses(arena, arena_bytes);
+  device->arena = arena;
+  device->arena_bytes = arena_bytes;
   device->heap = make_heap(device.get(), arena, arena_bytes);
   return device;
 }
@@ -70,6 +74,10 @@ CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string
     s->all_devices.push_back(read_device(d, link, i, domain, free_addresses));
   release_arena_addresses(free_addresses);
   return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+void release_arena(const Device& d) {
+  if (d.arena_bytes) munmap((void*)d.arena, d.arena_bytes);
 }
 
 void apply_visible_devices(Session* s) {

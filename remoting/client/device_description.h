@@ -14,6 +14,9 @@ namespace busbar::client {
 CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string& description,
                       std::vector<uint64_t> free_addresses);
 
+// Releases the addresses of a device that the process no longer uses.
+void release_arena(const Device& d);
+
 // Selects and orders the devices of CUDA by CUDA_VISIBLE_DEVICES and numbers them.
 void apply_visible_devices(Session* s);
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -179,6 +180,15 @@ void Link::close() {
   if (!error()) submit_now(e.finish(), e.size());
   timespec pause = transport::milliseconds(1);
   for (int i = 0; i < kCloseMs && (!error() || threads_); ++i) nanosleep(&pause, nullptr);
+}
+
+// The TLS connections stay as they are: a thread that the child does not have may have been using
+// them. After an error that thread closes the socket, whose number may belong to another file.
+void Link::release_after_fork() {
+  if (!error()) ::close(socket_);
+  if (!error() && bulk_open_) ::close(bulk_.fd());
+  ring_ = nullptr;
+  shared_ = nullptr;
 }
 
 }  // namespace busbar::client

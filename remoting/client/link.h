@@ -147,6 +147,9 @@ class Link {
 
   // Ends the session at exit. Blocks for at most one second.
   void close();
+  // In a forked child, releases what the child inherited and sends nothing. No other member may be
+  // called from then on.
+  void release_after_fork();
   bool is_session(const uint8_t* id) const {
     return !__builtin_memcmp(id, session_id_, sizeof session_id_);
   }

@@ -13,9 +13,12 @@ int open_devices() {
   return open_session() ? -1 : (int)session()->all_devices.size();
 }
 
-// Return a device of the allocation, whether or not CUDA shows it; null without a session.
+// Return a device of the allocation, whether or not CUDA shows it; null without a session. Opens
+// one in a forked child, which inherits NVML as initialised as it is in its parent.
 Device* device_at(int index) {
-  return has_open_session() ? session()->all_devices[(size_t)index].get() : nullptr;
+  if (!has_open_session() && open_session()) return nullptr;
+  auto& devices = session()->all_devices;
+  return (size_t)index < devices.size() ? devices[(size_t)index].get() : nullptr;
 }
 
 bool identity(int index, NvmlIdentity* out) {
@@ -48,7 +51,7 @@ bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
 }
 
 int driver_version() {
-  return has_open_session() ? session()->driver_version : 13000;
+  return session() ? session()->driver_version : 13000;
 }
 uint64_t waits() {
   uint64_t total = 0;

@@ -25,7 +25,8 @@ struct NvmlBridge {
   // CUDA_VISIBLE_DEVICES does not change, or -1 without a session. Indexes are below it.
   int (*open)();
   bool (*identity)(int device, NvmlIdentity* out);
-  // Blocks for one round trip. `processes` has room for kNvmlProcesses entries.
+  // Blocks for one round trip, in a forked child first for the opening of its session. `processes`
+  // has room for kNvmlProcesses entries.
   bool (*sample)(int device, wire::NvmlSample* out, wire::NvmlProcess* processes);
   int (*driver_version)();  // as cuDriverGetVersion
   uint64_t (*waits)();      // number of times that a thread of this process waited for a node

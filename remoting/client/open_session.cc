@@ -14,17 +14,34 @@
 namespace busbar::client {
 
 namespace {
-std::atomic<bool> g_ended{false};
+std::atomic<bool> g_exiting{false};
+std::atomic<bool> g_parent_used_cuda{false};  // this process was forked from one that called cuInit
 std::mutex g_opening;
 
-// The sockets belong to the parent: the child sends nothing and destroys nothing.
-void after_fork_in_child() {
-  if (end_session()) g_ended = true;
+void release_session(Session* s) {
+  for (auto& l : s->links) l->release_after_fork();
+  for (auto& d : s->all_devices) release_arena(*d);
 }
+
+// The session belongs to the parent, and the child opens one of its own. Objects of CUDA have no
+// counterpart in that one, so after a parent that used CUDA it is for NVML only, and what the
+// objects refer to stays.
+void after_fork_in_child() {
+  g_opening.unlock();
+  bool used_cuda = has_session();
+  Session* s = end_session();
+  if (used_cuda) g_parent_used_cuda = true;
+  if (s && !used_cuda) release_session(s);
+}
+
+// Registered when the library is loaded: before those of NVML, whose lock is taken before
+// g_opening. A fork waits for a session that another thread opens, so that no child has half of it.
+[[maybe_unused]] const int g_fork_handlers =
+    pthread_atfork([] { g_opening.lock(); }, [] { g_opening.unlock(); }, after_fork_in_child);
 
 void at_exit() {
   Session* s = end_session();
-  g_ended = true;
+  g_exiting = true;
   if (s)
     for (auto& l : s->links) l->close();
 }
@@ -47,7 +64,7 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
 // Call with g_opening.
 CUresult open_once() {
   if (has_open_session()) return CUDA_SUCCESS;
-  if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_exiting) return CUDA_ERROR_NOT_INITIALIZED;
   SigpipeGuard no_sigpipe;
   TicketFile file;
   std::string error;
@@ -59,10 +76,7 @@ CUresult open_once() {
   for (auto& node : file.nodes)
     if (CUresult r = open_node(s, node, file)) return r;
   static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    std::atexit(at_exit);
-  });
+  std::call_once(once, [] { std::atexit(at_exit); });
   publish_session(s);
   return CUDA_SUCCESS;
 }
@@ -76,6 +90,7 @@ CUresult open_session() {
 CUresult initialize_cuda() {
   std::lock_guard lock(g_opening);
   if (has_session()) return CUDA_SUCCESS;
+  if (g_parent_used_cuda) return CUDA_ERROR_NOT_INITIALIZED;
   if (CUresult r = open_once()) return r;
   Session* s = session();
   if (!s->has_chosen_devices) apply_visible_devices(s);

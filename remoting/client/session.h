@@ -58,9 +58,10 @@ struct Session {
 // Return whether CUDA calls have a session: not before cuInit, after exit has begun, or in a forked
 // child. The others fail; a call in progress continues when another thread begins to exit.
 bool has_session();
-// Return whether NVML has a session, which may open before cuInit.
+// Return whether NVML has a session, which may open before cuInit and anew in a forked child.
 bool has_open_session();
-// Return the newest session; null before one has opened. It is never freed.
+// Return the newest session, in a forked child first that of its parent; null before one has
+// opened. It is never freed.
 Session* session();
 
 // Makes `s` the session of the process, for NVML only.

@@ -1,6 +1,7 @@
 #include "nvml/devices.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 
 #include <cstdio>
@@ -25,6 +26,14 @@ const client::NvmlBridge* find_bridge() {
   __builtin_memcpy(&id, client::kNvmlBridgeId, sizeof id);
   return tables && !tables(&bridge, &id) ? (const client::NvmlBridge*)bridge : nullptr;
 }
+
+// Another thread may be in a call when the process forks: the child gets the state after it.
+void register_fork_handlers() {
+  static const int once =
+      pthread_atfork([] { library().mutex.lock(); }, [] { library().mutex.unlock(); },
+                     [] { library().mutex.unlock(); });
+  (void)once;
+}
 }  // namespace
 
 Library& library() {
@@ -35,6 +44,7 @@ Library& library() {
 nvmlReturn_t open_devices() {
   Library& l = library();
   if (!l.bridge) l.bridge = find_bridge();
+  register_fork_handlers();
   if (!l.bridge) return NVML_ERROR_LIBRARY_NOT_FOUND;
   int count = l.bridge->open();
   if (count < 0) return NVML_ERROR_DRIVER_NOT_LOADED;
