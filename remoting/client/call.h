@@ -14,9 +14,9 @@
 
 namespace busbar::client {
 
-inline const CUstream kNoStreamHandle = (CUstream)~0ull;  // a call without a stream
-constexpr uint64_t kMaxElements = 4096;                   // of an array argument
-constexpr uint32_t kLargeRecordBytes = wire::kMaxRecordBytes - 1024;
+inline const CUstream kNoStreamHandle = (CUstream)~0ull;            // a call without a stream
+constexpr uint64_t kMaxElements = wire::kMaxListElements;           // of an array argument
+constexpr uint32_t kMaxArrayBytes = wire::kMaxPayloadBytes - 1024;  // of all arrays of a call
 
 // Checks a stream before work is submitted to it. Two loads while nothing is captured.
 inline CUresult check_stream_capture(Stream& s) {

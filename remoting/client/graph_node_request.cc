@@ -28,8 +28,7 @@ void put_target(NodeEncoder& e, const NodeTarget& t) {
       .put((uint64_t)t.graph)
       .put((uint64_t)t.exec)
       .put((uint64_t)t.node);
-  if (t.count)
-    e.raw(t.dependencies, (uint32_t)(CheckedSize(t.count) * sizeof *t.dependencies).value());
+  if (t.count) e.raw(t.dependencies, (CheckedSize(t.count) * sizeof *t.dependencies).value());
 }
 
 CUresult finish_node_request(Call& call, NodeEncoder& e, const NodeTarget& t, CUgraphNode* out,

@@ -3,6 +3,7 @@
 // Thread safety: all functions may be called from any thread.
 #pragma once
 #include "client/call.h"
+#include "wire/growing_encoder.h"
 
 namespace busbar::client {
 
@@ -30,7 +31,7 @@ inline NodeTarget existing_node(CUgraphExec e, CUgraphNode n) {
   return t;
 }
 
-using NodeEncoder = wire::Encoder<kLargeRecordBytes>;
+using NodeEncoder = wire::GrowingEncoder;
 
 // Begins the call on the node of the target and checks its graph and nodes.
 CUresult begin_node_request(Call& call, const NodeTarget& t);

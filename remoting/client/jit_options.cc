@@ -26,10 +26,16 @@ JitLogs::JitLogs(unsigned n, const CUjit_option* options, void** values) {
 }
 
 std::string_view JitLogs::read(wire::Decoder& reply) const {
-  std::string_view errors = reply.text(wire::kJitLogBytes);
+  std::string_view errors = reply.text(wire::kMaxJitLogBytes);
   error_.write(errors);
-  info_.write(reply.text(wire::kJitLogBytes));
+  info_.write(reply.text(wire::kMaxJitLogBytes));
   return errors;
+}
+
+// At least kJitLogBytes, because missing code is explained from the error log.
+uint32_t JitLogs::Log::wanted() const {
+  auto room = bytes && buffer ? (uint32_t)(uintptr_t)*bytes : 0u;
+  return std::clamp(room, wire::kJitLogBytes, wire::kMaxJitLogBytes);
 }
 
 void JitLogs::Log::write(std::string_view text) const {

@@ -25,6 +25,11 @@ class JitLogs {
  public:
   JitLogs() = default;
   JitLogs(unsigned n, const CUjit_option* options, void** values);
+  // Return the sizes of the error log and of the information log, for the request.
+  struct Sizes {
+    uint32_t error, info;
+  };
+  Sizes sizes() const { return {error_.wanted(), info_.wanted()}; }
   // Reads the logs at the front of a reply, fills the buffers and returns the error log. The
   // options with their sizes get the bytes written, as CUDA documents.
   std::string_view read(wire::Decoder& reply) const;
@@ -33,6 +38,7 @@ class JitLogs {
   struct Log {
     char* buffer = nullptr;
     void** bytes = nullptr;  // value of the option with the size of the buffer
+    uint32_t wanted() const;
     void write(std::string_view text) const;
   };
   Log error_, info_;

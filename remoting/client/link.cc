@@ -137,6 +137,26 @@ CUresult Link::wait_until(const std::function<bool()>& done) {
   return error();
 }
 
+uint64_t Link::submit_part(const wire::RecordHeader& head, const uint8_t* payload, uint32_t bytes) {
+  wire::Encoder<wire::kMaxRecordBytes> e(head.opcode, head.context, head.stream);
+  e.flags(head.flags).raw(payload, bytes);
+  order_.before_submit();
+  return records_->submit(e.finish(), e.size());
+}
+
+// The node puts the parts before the payload of the next record with the flag, so those of two
+// records must not mix.
+uint64_t Link::submit_in_parts(const uint8_t* record, uint32_t bytes) {
+  std::lock_guard one(parts_mutex_);
+  wire::RecordHeader head, part{0, (uint16_t)wire::Op::part, 0, 0, wire::kNoStream};
+  std::memcpy(&head, record, sizeof head);
+  head.flags = wire::kInParts;
+  const uint8_t *at = record + sizeof head, *end = record + bytes;
+  for (; end - at > wire::kPartBytes; at += wire::kPartBytes)
+    if (!submit_part(part, at, wire::kPartBytes)) return 0;
+  return submit_part(head, at, (uint32_t)(end - at));
+}
+
 void Link::wait_while_paused(const uint8_t* record) {
   wire::RecordHeader head;
   std::memcpy(&head, record, sizeof head);

@@ -11,6 +11,7 @@
 // thread that reads frames from shared memory; mutex_ may be taken under it. bulk_open_mutex_ is
 // held by the thread that opens the bulk connection, bulk_send_mutex_ by the thread that sends on
 // it, which may wait for credit, and bulk_mutex_ during one operation on that connection.
+// parts_mutex_ is held by the thread that submits a record in parts.
 #pragma once
 #include <cuda.h>
 
@@ -63,6 +64,7 @@ class Link {
   }
   // The same for a record that other records may wait for, or whose reply the caller waits for.
   uint64_t submit_now(const uint8_t* record, uint32_t bytes) {
+    if (bytes > wire::kMaxRecordBytes) return submit_in_parts(record, bytes);
     order_.before_submit();
     return records_->submit(record, bytes);
   }
@@ -183,6 +185,8 @@ class Link {
       --threads_;
     }).detach();
   }
+  uint64_t submit_in_parts(const uint8_t* record, uint32_t bytes);
+  uint64_t submit_part(const wire::RecordHeader& head, const uint8_t* payload, uint32_t bytes);
   static void block_signals();
   void start_threads();
 
@@ -256,6 +260,7 @@ class Link {
   ReplyOrder order_;
   std::array<Partition, wire::kMaxDevices> partitions_;  // by device of the node
   uint8_t session_id_[16] = {};
+  std::mutex parts_mutex_;
   std::mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;
   transport::Tls bulk_;
   std::atomic<bool> bulk_open_{false};

@@ -9,6 +9,7 @@
 #include "client/image.h"
 #include "client/missing_code.h"
 #include "client/session.h"
+#include "wire/growing_encoder.h"
 
 namespace busbar::client {
 
@@ -34,7 +35,7 @@ std::string usable_image(Context* c, const void* image) {
 // Requests the load of an image, which is identified by its hash. The bytes of a large image are
 // sent only with `send`: the node may have them in its cache.
 Reply request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes,
-                   const JitOptions& options, bool send) {
+                   const JitOptions& options, const JitLogs& logs, bool send) {
   Link* link = c->device->link;
   bool inlined = bytes.size() <= kInlineImageBytes;
   uint8_t hash[32];
@@ -51,6 +52,7 @@ Reply request_load(Context* c, uint32_t module, uint32_t first_function, const s
       .put(transfer)
       .put((uint64_t)first_function)
       .put((uint64_t)options.size())
+      .put(logs.sizes())
       .raw(hash, 32)
       .raw(options.data(), (uint32_t)(options.size() * sizeof options[0]));
   if (inlined) e.raw(bytes.data(), (uint32_t)bytes.size());
@@ -86,7 +88,7 @@ void read_functions(Module* m, wire::Decoder d) {
   while (d.ok() && d.left()) {
     uint32_t id = d.get<uint32_t>();
     std::string name(d.text());
-    auto description = d.text(wire::kMaxRecordBytes);
+    auto description = d.text(wire::kMaxFrameBytes);
     if (d.ok()) read_function(m, name, id, wire::Decoder(description.data(), description.size()));
   }
 }
@@ -100,9 +102,9 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_id++;
   uint32_t first = session()->next_function.fetch_add(wire::kFunctionsInLoadReply);
-  Reply reply = request_load(c, id, first, bytes, options, false);
+  Reply reply = request_load(c, id, first, bytes, options, logs, false);
   if (reply.status == wire::kImageRequired)
-    reply = request_load(c, id, first, bytes, options, true);
+    reply = request_load(c, id, first, bytes, options, logs, true);
   wire::Decoder body(reply.body.data(), reply.body.size());
   explain_missing_code(c->device, (CUresult)reply.status, logs.read(body));
   if (reply.status) return (CUresult)reply.status;
@@ -127,12 +129,11 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
       out = f;
       return CUDA_SUCCESS;
     }
-  size_t n = std::strlen(name);
-  if (n > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
+  if (std::strlen(name) > wire::kMaxNameBytes) return CUDA_ERROR_NOT_FOUND;
   Link* link = m->context->device->link;
   uint32_t function = session()->next_function++;
   uint64_t id = link->next_id();
-  wire::Encoder<wire::kMaxNameBytes + 64> e(wire::Op::get_function, m->context->id);
+  wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
   e.put(id).put(m->id).put(function).text(name);
   Reply reply = link->call(id, e.finish(), e.size());
   if (reply.status) return (CUresult)reply.status;

@@ -161,9 +161,9 @@ def encode_request(
 ) -> Lines:
     """Encode the record; then remove the objects that the call frees from the registry."""
     large = any(r.count or r.word == "in" for r in roles)
-    size = "kLargeRecordBytes" if large else "512"
+    encoder = "GrowingEncoder" if large else "Encoder<>"
     arguments = f"(uint16_t){call.number:#06x}, call.context_id(), call.stream_id()"
-    lines = [*check_room(roles, counts), f"  wire::Encoder<{size}> e({arguments});\n"]
+    lines = [*check_room(roles, counts), f"  wire::{encoder} e({arguments});\n"]
     if call.kind == "reply":
         lines.append("  e.put(call.reply_id());\n")
     for i in wire_order(roles):
@@ -177,13 +177,13 @@ def encode_request(
 
 
 def check_room(roles: list[Role], counts: dict[str, str]) -> Lines:
-    """Refuse arrays that do not fit in one record."""
+    """Refuse arrays that do not fit in the payload of a record."""
     arrays = [i for i, r in enumerate(roles) if r.count and not r.is_list and r.word != "out"]
     if not arrays:
         return []
     sizes = [f"CheckedSize(a{i} ? {counts[roles[i].count]} : 0) * sizeof *a{i}" for i in arrays]
     total = " + ".join(sizes)
-    return [f"  if (!({total}).within(kLargeRecordBytes - 256)) return CUDA_ERROR_INVALID_VALUE;\n"]
+    return [f"  if (!({total}).within(kMaxArrayBytes)) return CUDA_ERROR_INVALID_VALUE;\n"]
 
 
 def alias_stub(call: spec.Call, prototype: Prototype, target: Prototype) -> str:

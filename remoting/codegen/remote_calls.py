@@ -22,6 +22,7 @@ CLIENT_HEAD = """\
 #include "client/mapped.h"
 #include "client/peer_copy.h"
 #include "wire/enumeration.h"
+#include "wire/growing_encoder.h"
 using namespace busbar;
 using namespace busbar::client;
 """

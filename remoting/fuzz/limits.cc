@@ -77,6 +77,18 @@ void record_size() {
          "a record of 24 bytes");
 }
 
+void parts() {
+  in_session([](auto& send) {
+    auto part = record(wire::Op::part, std::vector<uint8_t>(wire::kPartBytes));
+    uint64_t bytes = 0;
+    for (; send(part); bytes += wire::kPartBytes) {
+    }
+    expect(bytes <= wire::kMaxPayloadBytes && bytes > wire::kMaxPayloadBytes - wire::kPartBytes,
+           "the maximum of bytes in parts");
+    expect(!send(part), "one part more");
+  });
+}
+
 void inline_bytes() {
   auto copy = [](uint64_t bytes, uint64_t sent) {
     auto payload = bytes_of((uint64_t)0x10000, bytes, (uint64_t)0);
@@ -180,6 +192,7 @@ void control_messages() {
 
 int main() {
   record_size();
+  parts();
   inline_bytes();
   handles();
   pending_work();

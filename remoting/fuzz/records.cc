@@ -31,7 +31,7 @@ struct StepHeader {
   // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer; kDriver: bit 0: no event
   // completes; bit 1: helper threads run what was posted
   uint8_t which;
-  uint8_t place;  // bits 0-1: context; 2-3: stream; 4-5: kind
+  uint8_t place;  // bits 0-1: context; 2-3: stream; 4-5: kind; 6: ends the parts before it
   uint16_t bytes;
   Kind kind() const { return (Kind)(place >> 4 & 3); }
 };
@@ -40,7 +40,8 @@ std::vector<uint8_t> record_of(const StepHeader& step, const uint8_t* payload) {
   uint16_t opcode =
       step.kind() == kCudaCall ? step.which : kOpcodes[step.which % std::size(kOpcodes)];
   uint32_t stream = step.place >> 2 & 3u;
-  wire::RecordHeader h{(uint32_t)((sizeof h + step.bytes + 15) & ~15u), opcode, 0, step.place & 3u,
+  wire::RecordHeader h{(uint32_t)((sizeof h + step.bytes + 15) & ~15u), opcode,
+                       (uint16_t)(step.place >> 6 & 1 ? wire::kInParts : 0), step.place & 3u,
                        stream ? wire::kFirstStream + stream : wire::kNoStream};
   std::vector<uint8_t> out(h.bytes);
   std::memcpy(out.data(), &h, sizeof h);

@@ -35,7 +35,7 @@ Executor::Executor(Session& s)
       completions_(s),
       fences_(s, queues_, completions_),
       workers_(s.cu),
-      pipeline_{s, queues_, fences_, workers_, {}, false, {}},
+      pipeline_{s, queues_, fences_, workers_, {}, false, {}, {}},
       suspension_(pipeline_) {}
 
 void Executor::wake() {
@@ -193,10 +193,17 @@ bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
     ReadResult result = reader_.next(p + used, n - used, r);
     if (result == ReadResult::malformed) return false;
     if (result == ReadResult::incomplete) break;
-    if (holds_too_much_ || !handle(r) || malformed_) return false;
     used += r.head.bytes;
+    if (holds_too_much_ || !handle_whole(r) || malformed_) return false;
   }
   return true;
+}
+
+// Handles a record with its whole payload, of which the first bytes may have come in parts.
+bool Executor::handle_whole(Record& r) {
+  if (!(r.head.flags & wire::kInParts)) return handle(r);
+  std::vector<uint8_t> payload;
+  return pipeline_.parts.complete(r, payload) && handle(r);
 }
 
 bool Executor::handle(Record& r) {

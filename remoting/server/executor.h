@@ -57,6 +57,7 @@ class Executor {
   bool awaits_completions() const;  // parked records, or the end of a turn
   bool process(Input& input);
   bool poll_link(std::vector<uint8_t>& buffer);
+  bool handle_whole(Record& r);
   bool handle(Record& r);
   bool submit_or_park(Record& r, Admission admission);
   bool run_immediate(Record& r);

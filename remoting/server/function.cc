@@ -8,7 +8,7 @@ namespace busbar::server {
 
 namespace {
 constexpr int kFunctionAttributes = 16;
-constexpr uint32_t kMaxParameters = 4096;
+constexpr uint32_t kMaxParameters = 32764;  // one for each byte that CUDA permits
 
 // Lists the functions of a module; none if there are more than `most`.
 CUresult functions_of(Session& s, CUmodule m, unsigned most, std::vector<CUfunction>& list) {

@@ -12,7 +12,7 @@
 namespace busbar::server {
 
 namespace {
-constexpr uint32_t kMaxParameters = 4096;
+constexpr uint32_t kMaxParameters = 32764;  // one for each byte
 constexpr size_t kMaxParameterBytes = 32764;
 
 // Reads the node of a request. Null after an error reply.

@@ -14,8 +14,17 @@ namespace busbar::server {
 
 // The compiler's messages, for the reply to a load or link.
 struct JitLogs {
-  std::string error = std::string(wire::kJitLogBytes, '\0');
-  std::string info = std::string(wire::kJitLogBytes, '\0');
+  std::string error, info;
+
+  // Reads the sizes of the logs and makes room for them. False if the client may not ask for one.
+  bool read_sizes(wire::Decoder& in) {
+    for (std::string* log : {&error, &info}) {
+      uint32_t bytes = in.get<uint32_t>();
+      if (!bytes || bytes > wire::kMaxJitLogBytes) return false;
+      log->assign(bytes, '\0');
+    }
+    return true;
+  }
 
   // Return the part of the reply that contains the logs.
   std::string encode() const { return encode(error.c_str(), info.c_str()); }

@@ -9,7 +9,7 @@
 namespace busbar::server {
 
 namespace {
-constexpr uint32_t kMaxInputs = 256;
+constexpr uint32_t kInputBytes = 24;  // of an input in the record
 
 // Receives `count` inputs and adds them to the link. The images must outlive it.
 CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState state,
@@ -32,16 +32,18 @@ CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState s
 }
 }  // namespace
 
-// number of inputs, number of options, options; then type, 0, bytes, transfer of each input
+// number of inputs, number of options, bytes of the error log and of the information log, options;
+// then type, 0, bytes, transfer of each input
 // -> error log, information log, the linked image
 void handlers::link(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t count = in.get<uint32_t>();
   uint32_t option_count = in.get<uint32_t>();
-  JitOptions options;
-  if (!options.read(in, option_count) || count == 0 || count > kMaxInputs)
-    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   JitLogs logs;
+  bool has_logs = logs.read_sizes(in);
+  JitOptions options;
+  if (!has_logs || !options.read(in, option_count) || count == 0 || count > in.left() / kInputBytes)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   options.log_to(logs);
   CUlinkState state;
   if (CUresult r = s.cu.cuLinkCreate(options.count(), options.names(), options.values(), &state))

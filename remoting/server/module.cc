@@ -42,15 +42,18 @@ void drop_module(Session& s, uint32_t id) {
 }  // namespace
 
 // module, whether the image follows, bytes, transfer, the first reserved function id, number of
-// options, hash, options, image -> error log, information log, descriptions of its functions
+// options, bytes of the error log and of the information log, hash, options, image
+// -> error log, information log, descriptions of its functions
 void handlers::load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
   uint64_t first_function = in.get<uint64_t>(), option_count = in.get<uint64_t>();
+  JitLogs logs;
+  bool has_logs = logs.read_sizes(in);
   const uint8_t* hash = in.raw(32);
   JitOptions options;
-  if (!options.read(in, option_count) || s.module(id))
+  if (!has_logs || !options.read(in, option_count) || s.module(id))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   const uint8_t* inline_image = inlined && bytes <= in.left() ? in.raw(bytes) : nullptr;
   if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules())
@@ -70,7 +73,6 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   MemoryCharge charge(s.account, s.current_partition(), memory_to_charge(memory));
   if (!charge.granted())
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, JitLogs::encode(kNoMemory));
-  JitLogs logs;
   options.log_to(logs);
   CUmodule module = nullptr;
   CUresult r = s.cu.cuModuleLoadDataEx(&module, packed.c_str(), options.count(), options.names(),

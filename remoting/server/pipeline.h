@@ -11,6 +11,7 @@
 
 #include "server/fence_recorder.h"
 #include "server/record.h"
+#include "server/record_parts.h"
 #include "server/session.h"
 #include "server/stream_queue.h"
 #include "server/worker.h"
@@ -38,6 +39,7 @@ struct Pipeline {
   std::map<uint64_t, HostFunctionCall> host_functions;  // by the client's id
   bool leaving = false;                                 // the client ended the session
   std::deque<ContextRequest> contexts;                  // oldest first
+  RecordParts parts;
 };
 
 inline bool has_charged_context(const Pipeline& p) {

@@ -8,6 +8,7 @@
 #include "server/handlers.h"
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
+#include "wire/jit_option.h"
 
 namespace busbar::server {
 namespace {
@@ -57,11 +58,12 @@ class CodeImageTest : public testing::Test {
     };
   }
   // Sends a record that loads the image, and returns the status of the reply.
-  uint32_t load(const std::string& image) {
+  uint32_t load(const std::string& image, uint32_t log_bytes = wire::kJitLogBytes) {
     wire::Encoder<4096> e(wire::Op::load_module, 1);
     uint8_t hash[32] = {};
     e.put<uint64_t>(7).put<uint32_t>(1).put<uint32_t>(1).put<uint64_t>(image.size());
-    e.put<uint64_t>(0).put<uint64_t>(0).put<uint64_t>(0).raw(hash, sizeof hash);
+    e.put<uint64_t>(0).put<uint64_t>(0).put<uint64_t>(0).put(log_bytes).put(log_bytes).raw(
+        hash, sizeof hash);
     e.raw(image.data(), (uint32_t)image.size());
     handlers::load_module(*t.session, payload(e.finish(), e.size()));
     return status();
@@ -71,7 +73,8 @@ class CodeImageTest : public testing::Test {
     std::memcpy(chunk.data(), image.data(), image.size());
     t.bulk.add(++transfer, 0, std::move(chunk));
     wire::Encoder<4096> e(wire::Op::link, 1);
-    e.put<uint64_t>(7).put<uint32_t>(1).put<uint32_t>(0).put((uint32_t)type).put<uint32_t>(0);
+    e.put<uint64_t>(7).put<uint32_t>(1).put<uint32_t>(0);
+    e.put(wire::kJitLogBytes).put(wire::kJitLogBytes).put((uint32_t)type).put<uint32_t>(0);
     e.put<uint64_t>(image.size()).put(transfer);
     handlers::link(*t.session, payload(e.finish(), e.size()));
     return status();

@@ -64,6 +64,33 @@ TEST_F(HostileRecordsTest, StreamWithAKnownIdEndsTheSession) {
   EXPECT_FALSE(send(wire::Op::create_stream, 0, {kStream, CU_STREAM_NON_BLOCKING, 0}));
 }
 
+TEST_F(HostileRecordsTest, PartsComeBeforeThePayloadOfTheRecordThatEndsThem) {
+  wire::Encoder<> part(wire::Op::part, 0), rest(wire::Op::begin_capture, kContext, kStream);
+  uint64_t used = 0;
+  part.put(kReply).put<uint64_t>(0);
+  rest.flags(wire::kInParts).put<uint64_t>(0);
+  EXPECT_TRUE(executor.process(part.finish(), part.size(), used));
+  EXPECT_TRUE(send(wire::Op::completion_fence, kStream, {}));  // of another thread of the program
+  t.frames();
+  EXPECT_TRUE(executor.process(rest.finish(), rest.size(), used));
+  EXPECT_EQ(used, rest.size());
+  auto frames = t.frames();
+  ASSERT_FALSE(frames.empty());
+  EXPECT_EQ(frames.front().kind, wire::Frame::reply);
+  EXPECT_EQ(frames.front().field<uint64_t>(0), kReply);
+  EXPECT_EQ(frames.front().field<uint32_t>(8), (uint32_t)CUDA_SUCCESS);
+}
+
+TEST_F(HostileRecordsTest, MorePartsThanAPayloadMayHaveEndTheSession) {
+  std::vector<uint8_t> bytes(wire::kPartBytes);
+  wire::Encoder<wire::kMaxRecordBytes> part(wire::Op::part, 0);
+  part.raw(bytes.data(), wire::kPartBytes);
+  uint64_t sent = 0, used = 0;
+  while (executor.process(part.finish(), part.size(), used)) sent += wire::kPartBytes;
+  EXPECT_LE(sent, wire::kMaxPayloadBytes);
+  EXPECT_GT(sent, wire::kMaxPayloadBytes - wire::kPartBytes);
+}
+
 TEST_F(HostileRecordsTest, ContextWithAKnownIdIsRejected) {
   EXPECT_EQ(call(wire::Op::create_context, 0, {kContext, 0, 30}), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(call(wire::Op::create_context, 0, {2, 0, kStream}), CUDA_ERROR_INVALID_VALUE);

@@ -11,6 +11,7 @@
 #include "server/operations.h"
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
+#include "wire/jit_option.h"
 
 namespace busbar::server {
 namespace {
@@ -203,7 +204,8 @@ TEST_F(LaunchAttributeTest, ModuleThatIsUnloadedBeforeItsLoadEndsIsNotPublished)
   wire::Encoder<> load(wire::Op::load_module, 1);
   uint8_t hash[32] = {};
   load.put<uint64_t>(9).put(kOther).put<uint32_t>(1).put<uint64_t>(4).put<uint64_t>(0);
-  load.put<uint64_t>(1).put<uint64_t>(0).raw(hash, sizeof hash).raw("ptx", 4);
+  load.put<uint64_t>(1).put<uint64_t>(0).put(wire::kJitLogBytes).put(wire::kJitLogBytes);
+  load.raw(hash, sizeof hash).raw("ptx", 4);
   EXPECT_TRUE(send(load.finish(), load.size()));
   EXPECT_EQ(reply_status(), (uint32_t)CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(g_unloads, 1);

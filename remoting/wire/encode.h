@@ -2,6 +2,7 @@
 //
 // Thread safety: an Encoder belongs to one thread. No member blocks or allocates.
 #pragma once
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -49,6 +50,11 @@ class Encoder {
     uint32_t n = (uint32_t)std::strlen(s);
     put(n);
     return raw(s, n);
+  }
+  // Sets flags of the header.
+  Encoder& flags(uint16_t bits) {
+    std::memcpy(bytes_ + offsetof(RecordHeader, flags), &bits, sizeof bits);
+    return *this;
   }
   uint32_t room() const { return Capacity - at_; }
   // Returns the `n` bytes that were written last. Valid until the next write.

@@ -8,11 +8,14 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 11;
+constexpr uint32_t kProtocolVersion = 12;
 
 // ---- limits ----
 // Bytes of one record with its header. A launch carries at most 32,764 bytes of parameters.
 constexpr uint32_t kMaxRecordBytes = 64 << 10;
+// Bytes of the payload of one `part` record, and of the payload of a record that came in parts.
+constexpr uint32_t kPartBytes = kMaxRecordBytes - 16;
+constexpr uint32_t kMaxPayloadBytes = 32u << 20;
 // Bytes of host data inside a record. Larger data travels over the bulk connection.
 constexpr uint32_t kMaxInlineBytes = 4 << 10;
 constexpr uint32_t kMaxFrameBytes = 64 << 20;
@@ -24,11 +27,11 @@ constexpr uint32_t kCopyPieceBytes = 1 << 20;
 constexpr uint64_t kMaxImageBytes = 1ull << 30;
 constexpr uint64_t kBulkCreditBytes = 64ull << 20;  // sent and not yet consumed
 constexpr uint32_t kMaxCallNameBytes = 64;
-constexpr uint32_t kMaxObjects = 1u << 22;  // handles of one kind in a session
-constexpr uint32_t kMaxNameBytes = 4096;
+constexpr uint32_t kMaxObjects = 1u << 22;    // handles of one kind in a session
+constexpr uint32_t kMaxNameBytes = 1u << 20;  // of a kernel or variable; the driver sets no limit
 // The reply to load_module describes the functions of a module that has at most this many.
 constexpr uint32_t kFunctionsInLoadReply = 2;
-constexpr uint32_t kMaxListElements = 1u << 20;   // elements of one reply
+constexpr uint32_t kMaxListElements = 1u << 20;   // elements of one request or reply
 constexpr uint64_t kMaxStagedBytes = 1ull << 30;  // graph staging buffers of a session
 // Bytes of records that a session server holds. The client pauses a stream whose queue holds more
 // than the first number, and all streams when the stream queues and helper threads together hold
@@ -111,6 +114,9 @@ struct RecordHeader {
   uint32_t stream;   // id, or one of the constants below
 };
 static_assert(sizeof(RecordHeader) == 16);
+// Flag of a record: the bytes of the `part` records since the last such record come before its
+// payload.
+constexpr uint16_t kInParts = 1;
 constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16, kAllStreams = UINT32_MAX;
 
 // Content of a CUipcMemHandle or CUipcEventHandle. The secret proves that the holder received the

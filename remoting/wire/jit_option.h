@@ -14,8 +14,9 @@ struct JitOption {
   uint32_t reserved;
   uint64_t value;
 };
-constexpr uint32_t kMaxJitOptions = 16;
-constexpr uint32_t kJitLogBytes = 8192;  // of each log in a reply, with the terminating zero
+constexpr uint32_t kMaxJitOptions = 64;  // more than CUDA has
+// Bytes of each log in a reply, with the terminating zero: if the program asks for less, and most.
+constexpr uint32_t kJitLogBytes = 8192, kMaxJitLogBytes = 16u << 20;
 
 // Return whether the value of a CUjit_option is a number rather than an address.
 inline bool is_number(uint32_t option) {

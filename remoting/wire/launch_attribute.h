@@ -12,7 +12,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kMaxLaunchAttributes = 8;
+constexpr uint32_t kMaxLaunchAttributes = 32;  // more than CUDA has
 
 enum class AttributeUse : uint8_t { launch = 1, node = 2 };
 

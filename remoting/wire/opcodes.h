@@ -99,6 +99,7 @@ enum class Thread : uint8_t {
   OP(end_session,               0x1070, immediate, executor,       pipeline)         \
   OP(unsupported_call,          0x1071, immediate, executor,       pipeline)         \
   OP(flush_output,              0x1072, immediate, executor,       pipeline)         \
+  OP(part,                      0x1073, immediate, executor,       pipeline)         \
   /* Capture */                                                                      \
   OP(begin_capture,             0x1090, immediate, executor,       stream)           \
   OP(end_capture,               0x1091, immediate, executor,       stream)           \

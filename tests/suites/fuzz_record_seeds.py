@@ -45,15 +45,37 @@ class Steps:
     def __init__(self) -> None:
         self.bytes = b""
 
-    def step(self, which: int, kind: int, payload: bytes, *, stream: int, context: int) -> Steps:
-        place = context | stream << 2 | kind << 4
+    def step(
+        self,
+        which: int,
+        kind: int,
+        payload: bytes,
+        *,
+        stream: int,
+        context: int,
+        ends_parts: bool = False,
+    ) -> Steps:
+        place = context | stream << 2 | kind << 4 | ends_parts << 6
         self.bytes += struct.pack("<BBH", which, place, len(payload)) + payload
         return self
 
     def row(
-        self, name: str, payload: bytes = b"", *, stream: int = NONE, context: int = 1
+        self,
+        name: str,
+        payload: bytes = b"",
+        *,
+        stream: int = NONE,
+        context: int = 1,
+        ends_parts: bool = False,
     ) -> Steps:
-        return self.step(opcode_rows()[name], ROW, payload, stream=stream, context=context)
+        return self.step(
+            opcode_rows()[name],
+            ROW,
+            payload,
+            stream=stream,
+            context=context,
+            ends_parts=ends_parts,
+        )
 
     def cuda_call(self, opcode: int, payload: bytes) -> Steps:
         return self.step(opcode, CUDA_CALL, payload, stream=LEGACY, context=1)
@@ -378,13 +400,41 @@ def waits() -> dict[str, Steps]:
     }
 
 
+def parts() -> dict[str, Steps]:
+    """Return sessions with records whose payload comes in parts."""
+    reply_and_graph = u64(1, 0)
+    return {
+        "record in parts": (
+            Steps()
+            .row("part", reply_and_graph)
+            .row("begin_capture", u32(0, 0), stream=BLOCKING, ends_parts=True)
+            .end_capture(BLOCKING)
+        ),
+        "name in parts": (
+            Steps()
+            .row("part", u64(1) + u32(1, 2))
+            .row("part", u32(60000) + bytes(60012))
+            .row("get_function", ends_parts=True)
+        ),
+        "parked record in parts": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .row("part", u64(1) + bytes(8))
+            .row("launch_graph", stream=BLOCKING, ends_parts=True)
+            .arrive(5, 0, 64)
+        ),
+        "end of no parts": Steps().row("completion_fence", stream=BLOCKING, ends_parts=True),
+        "parts without an end": Steps().row("part", bytes(64)).fence(BLOCKING),
+    }
+
+
 def malformed() -> dict[str, Steps]:
     return {
         "unknown stream": Steps().row("destroy_stream", u32(FIRST_STREAM + 2)).fence(BLOCKING),
         "no stream": Steps().fence(NONE),
         "name": Steps().row("get_function", u64(1) + u32(1, 2, 1) + b"f" + bytes(15)),
         "name longer than the record": Steps().row("get_global", u64(1) + u32(1, 64)),
-        "name over the limit": Steps().row("get_global", u64(1) + u32(1, 1 << 20)),
+        "name over the limit": Steps().row("get_global", u64(1) + u32(1, (1 << 20) + 1)),
         "more nodes than the record": Steps().row(
             "begin_capture", u64(1, 0) + u32(1000, 0), stream=BLOCKING
         ),
@@ -422,7 +472,7 @@ def record_seeds() -> dict[str, bytes]:
     calls = {f"row {name}": Steps().row(name, ones, stream=LEGACY) for name in opcode_rows()}
     calls |= {f"call {n:02x}": Steps().cuda_call(n, ones) for n in range(CUDA_CALLS_END)}
     sessions = copies() | orders() | events() | shared_events() | captures()
-    sessions |= graphs() | waits() | malformed()
+    sessions |= graphs() | waits() | parts() | malformed()
     seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
     for name, steps in sessions.items():
         seed = u32(NO_FAILURE) + steps.bytes

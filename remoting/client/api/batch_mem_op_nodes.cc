@@ -39,8 +39,7 @@ CUresult request_batch_node(const NodeTarget& target, const CUDA_BATCH_MEM_OP_NO
   if (CUresult r = begin_node_request(call, target)) return r;
   for (unsigned i = 0; i < p->count; ++i)
     if (CUresult r = check_address(call, p->paramArray[i])) return r;
-  if (!(CheckedSize(target.count) * 8 + p->count * sizeof(Operation))
-           .within(kLargeRecordBytes - 256))
+  if (!(CheckedSize(target.count) * 8 + p->count * sizeof(Operation)).within(kMaxArrayBytes))
     return CUDA_ERROR_INVALID_VALUE;
   NodeEncoder e(wire::Op::batch_mem_op_node, call.context_id());
   e.put(call.reply_id());

@@ -3,6 +3,7 @@
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/captured_node.h"
+#include "wire/growing_encoder.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -16,15 +17,15 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   uint64_t element_bytes = sizeof *dependencies + (edges ? sizeof *edges : 0);
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || n > kMaxElements ||
-      !(CheckedSize(n) * element_bytes).within(kLargeRecordBytes - 256))
+      !(CheckedSize(n) * element_bytes).within(kMaxArrayBytes))
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = call.begin(h)) return r;
   if (g && !call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = begin_capture(*s, g, mode)) return r;
-  wire::Encoder<kLargeRecordBytes> e(wire::Op::begin_capture, c->id, s->id);
+  wire::GrowingEncoder e(wire::Op::begin_capture, c->id, s->id);
   e.put(call.reply_id()).put((uint64_t)g).put((uint32_t)n).put((uint32_t)(edges != nullptr));
-  if (n) e.raw(dependencies, (uint32_t)(CheckedSize(n) * sizeof *dependencies).value());
-  if (n && edges) e.raw(edges, (uint32_t)(CheckedSize(n) * sizeof *edges).value());
+  if (n) e.raw(dependencies, (CheckedSize(n) * sizeof *dependencies).value());
+  if (n && edges) e.raw(edges, (CheckedSize(n) * sizeof *edges).value());
   call.send_and_wait(e.finish(), e.size());
   if (call.status()) cancel_capture(*s);
   return call.status();
@@ -110,9 +111,9 @@ API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream h, CUgraphNode* nodes
   if (!capture_of(*s)) return CUDA_ERROR_ILLEGAL_STATE;
   Call call;
   if (CUresult r = call.begin(h)) return r;
-  wire::Encoder<kLargeRecordBytes> e(wire::Op::update_capture, c->id, s->id);
+  wire::GrowingEncoder e(wire::Op::update_capture, c->id, s->id);
   e.put(call.reply_id()).put(flags).put((uint32_t)n);
-  if (n) e.raw(nodes, (uint32_t)(CheckedSize(n) * sizeof *nodes).value());
+  if (n) e.raw(nodes, (CheckedSize(n) * sizeof *nodes).value());
   call.send_and_wait(e.finish(), e.size());
   return call.status();
 }

@@ -22,14 +22,14 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   std::vector<HostCopy> outputs;
   for (auto& c : model.copies)
     if (!c.in) outputs.push_back(c);
-  constexpr uint64_t kOutputBytes = 16;
-  if (!(CheckedSize(outputs.size()) * kOutputBytes).within(kLargeRecordBytes - 256))
+  constexpr uint64_t kOutputBytes = 16;  // in the record, which allocates above 250 outputs
+  if (!(CheckedSize(outputs.size()) * kOutputBytes).within(kMaxArrayBytes))
     return CUDA_ERROR_NOT_SUPPORTED;
   for (auto& c : model.copies)
     if (c.in || c.conditional)
       if (CUresult r = send_graph_input(call.link(), call.context_id(), *call.stream(), c))
         return r;
-  wire::Encoder<kLargeRecordBytes> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
+  wire::GrowingEncoder e(wire::Op::launch_graph, call.context_id(), call.stream_id());
   e.put((uint64_t)exec).put((uint32_t)outputs.size()).put<uint32_t>(0);
   for (auto& c : outputs)
     e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));

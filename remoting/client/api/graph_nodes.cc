@@ -29,8 +29,7 @@ CUresult set_kernel_node(const NodeTarget& target, const CUDA_KERNEL_NODE_PARAMS
   if (!valid_geometry(f->module->context->device, f, c)) return CUDA_ERROR_INVALID_VALUE;
   KernelParams params;
   if (CUresult r = resolve_params(f, p->kernelParams, p->extra, params)) return r;
-  if (!(CheckedSize(target.count) * sizeof(CUgraphNode) + params.bytes)
-           .within(kLargeRecordBytes - 256))
+  if (!(CheckedSize(target.count) * sizeof(CUgraphNode) + params.bytes).within(kMaxArrayBytes))
     return CUDA_ERROR_INVALID_VALUE;
   NodeEncoder e(wire::Op::kernel_node, f->module->context->id);
   e.put(call.reply_id());

@@ -6,12 +6,12 @@
 #include "client/image.h"
 #include "client/link_job.h"
 #include "client/missing_code.h"
+#include "wire/growing_encoder.h"
 
 using namespace busbar;
 using namespace busbar::client;
 
-static constexpr size_t kMaxInputs = 256;
-static constexpr size_t kInputBytes = 24;  // of each input in the record
+static constexpr size_t kMaxInputs = wire::kMaxListElements;
 static constexpr size_t kMaxInputBytes = 2ull << 30;
 
 API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
@@ -41,11 +41,11 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   if (!image || j->inputs.empty() || j->inputs.size() > kMaxInputs) return CUDA_ERROR_INVALID_VALUE;
-  wire::Encoder<kMaxInputs * kInputBytes + 64 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(
-      wire::Op::link, call.context_id());
+  wire::GrowingEncoder e(wire::Op::link, call.context_id());
   e.put(call.reply_id())
       .put((uint32_t)j->inputs.size())
       .put((uint32_t)j->options.size())
+      .put(j->logs.sizes())
       .raw(j->options.data(), (uint32_t)(j->options.size() * sizeof j->options[0]));
   for (auto& [type, text] : j->inputs) {
     uint64_t transfer = call.link()->upload(text.data(), text.size());

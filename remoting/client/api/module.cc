@@ -6,6 +6,7 @@
 #include "client/api/require.h"
 #include "client/capture.h"
 #include "client/image.h"
+#include "wire/growing_encoder.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -54,10 +55,11 @@ API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) 
 
 API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule h, const char* name) {
   REQUIRE_MODULE(m, h);
-  if (!name || std::strlen(name) > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  if (std::strlen(name) > wire::kMaxNameBytes) return CUDA_ERROR_NOT_FOUND;
   Link* link = m->context->device->link;
   uint64_t id = link->next_id();
-  wire::Encoder<wire::kMaxNameBytes + 64> e(wire::Op::get_global, m->context->id);
+  wire::GrowingEncoder e(wire::Op::get_global, m->context->id);
   e.put(id).put(m->id).text(name);
   Reply reply = link->call(id, e.finish(), e.size());
   if (reply.status) return (CUresult)reply.status;
