@@ -258,7 +258,7 @@ def run_on_allocation(
         env = environment(keeper.file.path, any(t["software"] for t in tickets))
         with GroupWitness() as witness:
             keeper.start()
-            code = supervise(command, env, lambda: keeper.ended, witness)
+            code = supervise(command, env, lambda: keeper.ended, witness, [keeper.file.descriptor])
     finally:
         keeper.stop()
     if keeper.ended:

@@ -14,7 +14,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from remoting.cli.api import ApiError
@@ -74,14 +74,17 @@ def supervise(
     env: dict[str, str],
     end_reason: Callable[[], str],
     witness: GroupWitness,
+    descriptors: Sequence[int] = (),
 ) -> int:
     """Run the program until it exits. Return its exit code, or 128 + the signal that ended it.
+
+    The program inherits the descriptors.
 
     Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone:
     the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 then, unless the
     program ends with an error of its own.
     """
-    process = start_program(command, env, witness)
+    process = start_program(command, env, witness, descriptors)
     told_at: float | None = None
     arrived = signal_descriptor(FORWARDED | {signal.SIGCHLD})
     while (code := process.poll()) is None:
@@ -103,7 +106,7 @@ def supervise(
 
 
 def start_program(
-    command: list[str], env: dict[str, str], witness: GroupWitness
+    command: list[str], env: dict[str, str], witness: GroupWitness, descriptors: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
 
@@ -113,7 +116,7 @@ def start_program(
         end_with_parent()
 
     try:
-        return subprocess.Popen(command, env=env, preexec_fn=prepare)
+        return subprocess.Popen(command, env=env, preexec_fn=prepare, pass_fds=descriptors)
     except OSError as error:  # such as a script without its interpreter
         raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
 

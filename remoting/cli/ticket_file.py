@@ -1,4 +1,4 @@
-"""The ticket file of a program: a file in memory that ends with the process that holds it.
+"""The ticket file of a program: a file in memory that ends with the processes that hold it.
 
 It contains the private key of the program's sessions. Because it has no name in a file system,
 nothing is left behind when `busbar run` is killed.
@@ -6,25 +6,43 @@ nothing is left behind when `busbar run` is killed.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import resource
+
+FIRST_DESCRIPTOR = 100
+"""Shell scripts use lower ones for files of their own."""
 
 
 class TicketFile:
-    """A file in memory. Programs of the same user read it under `path` while this process runs."""
+    """A file in memory, whose readers see later changes.
+
+    Programs of the same user read it under `path` while this process runs. A program that inherits
+    `descriptor` finds it by the number in that path where /proc does not show this process: in a
+    PID namespace of its own.
+    """
 
     def __init__(self) -> None:
-        self._descriptor = self._write(b"")
-        self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-
-    @staticmethod
-    def _write(content: bytes) -> int:
-        descriptor = os.memfd_create("busbar-ticket", os.MFD_CLOEXEC)
-        os.fchmod(descriptor, 0o600)  # the client library refuses files that others can read
-        os.write(descriptor, content)
-        return descriptor
+        self._file = os.memfd_create("busbar-ticket", os.MFD_CLOEXEC)
+        os.fchmod(self._file, 0o600)  # the client library refuses files that others can read
+        reader = os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY)
+        least = min(FIRST_DESCRIPTOR, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self.descriptor = fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, least)
+        os.close(reader)
+        self.path = f"/proc/{os.getpid()}/fd/{self.descriptor}"
 
     def replace(self, text: str) -> None:
-        """Replace the content atomically: a reader gets the old file or the new one."""
-        new = self._write(text.encode())
-        os.dup2(new, self._descriptor, inheritable=False)
-        os.close(new)
+        """Replace the content. A reader that gets a part of it finds the checksum wrong."""
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        self.write(f"sum {checksum}\n{text}".encode())
+
+    def write(self, content: bytes) -> None:
+        written = 0
+        while written < len(content):
+            written += os.pwrite(self._file, content[written:], written)
+        os.ftruncate(self._file, len(content))
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self.descriptor)

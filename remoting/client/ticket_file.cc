@@ -2,11 +2,17 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
+
+#include "control/hex.h"
+#include "transport/futex.h"
 
 namespace busbar::client {
 
@@ -20,26 +26,102 @@ static std::string from_base64(const std::string& text) {
   return out;
 }
 
+static bool has_checksum(const std::string& text) {
+  return text.rfind("sum ", 0) == 0;
+}
+
 static std::string read_text(int fd) {
   constexpr size_t kMaxBytes = 1 << 20;
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while (text.size() < kMaxBytes && (n = ::read(fd, buffer, sizeof buffer)) > 0)
+  // The descriptor may belong to the program: its position stays.
+  while (text.size() < kMaxBytes &&
+         (n = ::pread(fd, buffer, sizeof buffer, (off_t)text.size())) > 0)
     text.append(buffer, (size_t)n);
   return text;
 }
 
+// Return whether the text is whole: `busbar run` writes a checksum of the lines that follow.
+static bool is_whole(const std::string& text) {
+  constexpr size_t kWord = 4, kDigits = 64;
+  if (!has_checksum(text)) return true;
+  size_t begin = kWord + kDigits + 1;
+  if (text.size() < begin) return false;
+  uint8_t hash[SHA256_DIGEST_LENGTH];
+  SHA256((const uint8_t*)text.data() + begin, text.size() - begin, hash);
+  return text.compare(kWord, kDigits, control::hex(hash, sizeof hash)) == 0;
+}
+
+// Reads the text of a file that `busbar run` may be replacing. Empty if it is never whole.
+static std::string read_whole_text(int fd) {
+  constexpr int kAttempts = 100, kPauseMs = 10;
+  timespec pause = transport::milliseconds(kPauseMs);
+  for (int i = 0; i < kAttempts; ++i) {
+    std::string text = read_text(fd);
+    if (is_whole(text)) return text;
+    nanosleep(&pause, nullptr);
+  }
+  return "";
+}
+
+// ---- files of other PID namespaces ----
+// Reads the ticket from a descriptor, if it is one of `busbar run`.
+static bool read_descriptor(int fd, std::string& text) {
+  struct stat st{};
+  if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_mode & 077) return false;
+  if (!has_checksum(read_text(fd))) return false;
+  text = read_whole_text(fd);
+  return !text.empty();
+}
+
+static bool read_descriptor_of(pid_t process, int number, std::string& text) {
+  std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(number);
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  bool found = read_descriptor(fd, text);
+  if (fd >= 0) ::close(fd);
+  return found;
+}
+
+// Return the parent of a process; 0 if there is none.
+static pid_t parent_of(pid_t process) {
+  int parent = 0;
+  FILE* f = std::fopen(("/proc/" + std::to_string(process) + "/status").c_str(), "re");
+  if (!f) return 0;
+  char line[256];
+  while (std::fgets(line, sizeof line, f))
+    if (std::sscanf(line, "PPid: %d", &parent) == 1) break;
+  std::fclose(f);
+  return parent;
+}
+
+// The program inherits the descriptor that the path names, with the same number. Where the path is
+// unknown, in a PID namespace, a process whose parent did not pass it on reads that of an ancestor.
+static bool read_inherited(const std::string& path, std::string& text) {
+  constexpr int kMaxAncestors = 64;
+  int process, number, end = 0;
+  if (std::sscanf(path.c_str(), "/proc/%d/fd/%d%n", &process, &number, &end) != 2 ||
+      (size_t)end != path.size())
+    return false;
+  if (read_descriptor(number, text) || read_descriptor_of(process, number, text)) return true;
+  pid_t ancestor = getppid();
+  for (int i = 0; i < kMaxAncestors && ancestor > 0; ++i, ancestor = parent_of(ancestor))
+    if (read_descriptor_of(ancestor, number, text)) return true;
+  return false;
+}
+
 // Reads the text of the file. Fails if other users can read the private key in it.
 static bool read_private_file(const std::string& path, std::string& text, std::string& error) {
+  if (read_inherited(path, text)) return true;
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat st{};
   if (fd < 0 || fstat(fd, &st)) {
-    error = "cannot read the ticket file " + path + "; check that its `busbar run` is running";
+    error = "cannot read the ticket file " + path +
+            "; check that its `busbar run` is running, or start `busbar run` in this container";
     if (fd >= 0) ::close(fd);
     return false;
   }
-  text = read_text(fd);
+  text = read_whole_text(fd);
   ::close(fd);
   if (st.st_mode & 077) {
     error = "other users can access the ticket file " + path + "; run: chmod 600 " + path;

@@ -1,5 +1,6 @@
 // The ticket file, which `busbar run` writes with mode 0600 and keeps current: nodes, their tickets
-// and the private key that the tickets name.
+// and the private key that the tickets name. It is a file in memory, which the program inherits as
+// a descriptor; the path names that descriptor of `busbar run`.
 //
 // Thread safety: any thread.
 #pragma once
@@ -26,7 +27,8 @@ struct TicketFile {
   std::vector<NodeTicket> nodes;
 };
 
-// Reads the file named by BUSBAR_TICKET_FILE. Returns false with a message that states the remedy.
+// Reads the file named by BUSBAR_TICKET_FILE, or the descriptor of its number that this process or
+// an ancestor has. Returns false with a message that states the remedy.
 bool read_ticket_file(TicketFile& out, std::string& error);
 
 }  // namespace busbar::client
