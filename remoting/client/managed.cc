@@ -1,42 +1,35 @@
 #include "client/managed.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <ucontext.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <map>
 
 #include "checked_size.h"
 #include "client/context.h"
 #include "client/device_memory.h"
 #include "client/host_mirror_count.h"
+#include "client/managed_pages.h"
 #include "client/session.h"
 
 namespace busbar::client {
 
 namespace {
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kChunk = 64 << 10;      // unit of ownership
-constexpr uint64_t kFetchBytes = 2 << 20;  // fetched by one fault at most
-// Owner of a chunk. `clean`: the program may read it; `dirty`: it has written to it.
+constexpr uint64_t kPage = kManagedPage;
+constexpr uint64_t kChunk = 64 << 10;  // unit of ownership
+// Owner of a chunk. `clean`: the program may read it; `dirty`: it may have written to it.
 enum State : uint8_t { gpu, clean, dirty };
 
 struct Managed {
   uint64_t base = 0, bytes = 0;            // the program's range, page-aligned
   uint64_t allocation = 0, allocated = 0;  // address and bytes in the device's heap
-  uint8_t* alias = nullptr;                // a second mapping that is always accessible
   Context* context = nullptr;
-  std::vector<uint8_t> state;  // State of each chunk
+  std::vector<State> state;  // of each chunk
+  std::unique_ptr<ManagedPages> pages;
 };
 
 struct Table {
   std::mutex mutex;
   std::map<uint64_t, Managed> allocations;  // by base
-  struct sigaction before{};                // handler of the program
-  bool installed = false;
 };
 Table& table() {
   static auto* t = new Table;
@@ -55,89 +48,89 @@ uint64_t offset_of(size_t chunk) {
   return (CheckedSize(chunk) * kChunk).value();
 }
 
-void protect(const Managed& m, size_t i, size_t n, int protection) {
-  uint64_t offset = offset_of(i);
-  mprotect((void*)(m.base + offset), std::min(offset_of(n), m.bytes - offset), protection);
+struct Range {
+  uint64_t offset, bytes;
+};
+Range range_of(const Managed& m, size_t chunk, size_t count) {
+  uint64_t offset = offset_of(chunk);
+  return {offset, std::min(offset_of(count), m.bytes - offset)};
 }
 
+// Return the number of chunks from `first` on that have the same state.
+size_t run_at(const Managed& m, size_t first) {
+  size_t n = 1;
+  while (first + n < m.state.size() && m.state[first + n] == m.state[first]) ++n;
+  return n;
+}
+
+void set_state(Managed& m, size_t first, size_t count, State state) {
+  std::fill_n(m.state.begin() + (ptrdiff_t)first, count, state);
+}
+
+// Takes chunks from the GPU, for reads.
 CUresult fetch(Managed& m, size_t first, size_t count) {
   Context* c = m.context;
   if (CUresult r = synchronize(c)) return r;
-  uint64_t offset = offset_of(first), n = std::min(offset_of(count), m.bytes - offset);
+  auto [offset, n] = range_of(m, first, count);
   uint64_t position = 0;
-  if (CUresult r = submit_download(c, m.alias + offset, m.base + offset, n, position)) return r;
-  return wait_for(&c->legacy, position);
+  if (CUresult r = submit_download(c, m.pages->inbox(offset), m.base + offset, n, position))
+    return r;
+  if (CUresult r = wait_for(&c->legacy, position)) return r;
+  if (!m.pages->make_readable(offset, n)) return CUDA_ERROR_OUT_OF_MEMORY;
+  set_state(m, first, count, clean);
+  return CUDA_SUCCESS;
 }
 
-// Handles an access to a chunk of the GPU, or a write to a clean one. Returns false if the address
-// is no managed memory or the fetch fails.
-bool on_fault(uint64_t address, bool write) {
+// Takes `count` chunks for the program, and permits writes to the first one.
+CUresult give_access(Managed& m, size_t first, size_t count, const PageFault& fault) {
+  auto [offset, bytes] = range_of(m, first, 1);
+  if (m.state[first] == gpu) {
+    if (CUresult r = fetch(m, first, count)) return r;
+  } else if (fault.absent && !m.pages->fill_absent(offset, bytes)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (!fault.write) return CUDA_SUCCESS;
+  if (!m.pages->make_writable(offset, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  m.state[first] = dirty;
+  return CUDA_SUCCESS;
+}
+
+void explain_refusal(uint64_t address, CUresult reason) {
+  static bool explained = false;
+  if (explained) return;
+  explained = true;
+  std::fprintf(stderr,
+               "busbar: managed memory at 0x%llx is not available (CUDA error %d): SIGSEGV\n",
+               (unsigned long long)address, (int)reason);
+}
+
+bool resolve_managed_fault(const PageFault& fault) {
   std::lock_guard lock(table().mutex);
-  Managed* m = find(address);
+  Managed* m = find(fault.address);
   if (!m) return false;
-  size_t i = (address - m->base) / kChunk;
-  if (m->state[i] == gpu) {
-    size_t n = 1;
-    while (offset_of(n) < kFetchBytes && i + n < m->state.size() && m->state[i + n] == gpu) ++n;
-    if (fetch(*m, i, n)) return false;
-    protect(*m, i, n, PROT_READ);
-    std::fill_n(m->state.begin() + (ptrdiff_t)i, n, clean);
+  size_t i = (fault.address - m->base) / kChunk;
+  size_t n = m->state[i] == gpu ? std::min<size_t>(run_at(*m, i), kManagedFetchBytes / kChunk) : 1;
+  auto [offset, bytes] = range_of(*m, i, n);
+  if (CUresult r = give_access(*m, i, n, fault)) {
+    explain_refusal(fault.address, r);
+    m->pages->refuse(offset, bytes);
+    return false;
   }
-  if (write) {
-    protect(*m, i, 1, PROT_READ | PROT_WRITE);
-    m->state[i] = dirty;
-  }
+  m->pages->wake(offset, bytes);
   return true;
 }
 
-// Passes faults on other memory to the handler that was installed before.
-void handler(int number, siginfo_t* info, void* context) {
-  bool write = ((ucontext_t*)context)->uc_mcontext.gregs[REG_ERR] & 2;
-  int saved = errno;
-  if (on_fault((uint64_t)info->si_addr, write)) {
-    errno = saved;
-    return;
+// Gives chunks of one state to the GPU, with what the program has written.
+CUresult hand_over(Managed& m, size_t first, size_t count) {
+  auto [offset, bytes] = range_of(m, first, count);
+  if (m.state[first] == dirty) {
+    const uint8_t* content = m.pages->freeze(offset, bytes);
+    if (!content) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult r = submit_upload(m.context, m.base + offset, content, bytes)) return r;
   }
-  struct sigaction& before = table().before;
-  if (before.sa_flags & SA_SIGINFO && before.sa_sigaction)
-    before.sa_sigaction(number, info, context);
-  else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-    before.sa_handler(number);
-  else
-    sigaction(SIGSEGV, &before, nullptr);
-}
-
-// Call with the lock.
-void install_handler() {
-  if (table().installed) return;
-  struct sigaction a{};
-  a.sa_sigaction = handler;
-  a.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-  sigemptyset(&a.sa_mask);
-  sigaction(SIGSEGV, &a, &table().before);
-  table().installed = true;
-}
-
-// Maps the range and its alias to the same pages.
-bool map_both(Managed& m) {
-  int fd = memfd_create("busbar-managed", MFD_CLOEXEC);
-  if (fd < 0) return false;
-  bool mapped =
-      ftruncate(fd, (off_t)m.bytes) == 0 &&
-      mmap((void*)m.base, m.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
-  void* alias =
-      mapped ? mmap(nullptr, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-  close(fd);
-  if (alias == MAP_FAILED) return false;
-  m.alias = (uint8_t*)alias;
-  return true;
-}
-
-// Returns the range to the reservation of the arena.
-void unmap_both(const Managed& m) {
-  (void)mmap((void*)m.base, m.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-  munmap(m.alias, m.bytes);
+  if (!m.pages->take(offset, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  set_state(m, first, count, gpu);
+  return CUDA_SUCCESS;
 }
 }  // namespace
 
@@ -152,39 +145,34 @@ CUresult allocate_managed(Context* c, size_t bytes, unsigned flags, CUdeviceptr&
   m.base = (m.allocation + kPage - 1) & ~(kPage - 1);
   m.context = c;
   m.state.assign((m.bytes + kChunk - 1) / kChunk, clean);
-  if (!map_both(m)) {
+  {
+    std::lock_guard lock(table().mutex);
+    m.pages = map_managed_pages(m.base, m.bytes, resolve_managed_fault);
+  }
+  if (!m.pages) {
     release_device_memory({Region::device, m.allocation, m.allocated, 0, c, 0},
                           [] { return true; });
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   session()->addresses.add({Region::managed, m.base, bytes, 0, c, flags});
-  std::lock_guard lock(table().mutex);
-  install_handler();
-  table().allocations[m.base] = m;
-  g_host_mirrors++;
   out = m.base;
+  std::lock_guard lock(table().mutex);
+  table().allocations[out] = std::move(m);
+  g_host_mirrors++;
   return CUDA_SUCCESS;
 }
 
 CUresult flush_managed(Stream& s) {
   std::lock_guard lock(table().mutex);
+  keep_managed_faults();
   bool sent = false;
   for (auto& [base, m] : table().allocations) {
     if (m.context->device != s.context->device) continue;
     for (size_t i = 0; i < m.state.size();) {
-      if (m.state[i] == gpu) {
-        ++i;
-        continue;
-      }
-      size_t n = 1;
-      while (i + n < m.state.size() && m.state[i + n] == m.state[i]) ++n;
-      protect(m, i, n, PROT_NONE);
-      uint64_t offset = offset_of(i), bytes = std::min(offset_of(n), m.bytes - offset);
-      if (m.state[i] == dirty) {
-        if (CUresult r = submit_upload(m.context, base + offset, m.alias + offset, bytes)) return r;
-        sent = true;
-      }
-      std::fill_n(m.state.begin() + (ptrdiff_t)i, n, gpu);
+      size_t n = run_at(m, i);
+      sent |= m.state[i] == dirty;
+      if (m.state[i] != gpu)
+        if (CUresult r = hand_over(m, i, n)) return r;
       i += n;
     }
   }
@@ -199,12 +187,12 @@ bool free_managed(CUdeviceptr p, CUresult& result) {
     std::lock_guard lock(table().mutex);
     auto it = table().allocations.find(p);
     if (it == table().allocations.end()) return false;
-    m = it->second;
+    m = std::move(it->second);
     table().allocations.erase(it);
   }
   g_host_mirrors--;
   result = synchronize(m.context);
-  unmap_both(m);
+  m.pages.reset();
   session()->addresses.remove(p, Region::managed);
   release_device_memory({Region::device, m.allocation, m.allocated, 0, m.context, 0},
                         submitted_work_done(m.context));

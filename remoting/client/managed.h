@@ -1,12 +1,13 @@
 // Managed memory: one address for program and GPU.
 //
 // Each chunk belongs to the program or to the GPU. Submitting work sends the chunks that the
-// program has written and removes its access; the next access faults, waits for the GPU and
-// fetches. This suffices because CONCURRENT_MANAGED_ACCESS is 0: CUDA forbids access while the GPU
-// works. A system call on a chunk of the GPU fails with EFAULT.
+// program has written and removes its access; the next access faults (managed_pages.h), waits for
+// the GPU and fetches. This suffices because CONCURRENT_MANAGED_ACCESS is 0: CUDA forbids access
+// while the GPU works. A system call on a chunk of the GPU fails with EFAULT. A forked child has no
+// managed memory, as with NVIDIA's driver.
 //
 // Thread safety: all functions may be called from any thread. One mutex, held while memory is
-// fetched or sent; page faults of all threads take it.
+// fetched or sent; the thread that resolves page faults takes it.
 #pragma once
 #include <cuda.h>
 
