@@ -19,10 +19,10 @@ uint32_t primary_context_id(const Device* d) {
 }
 
 std::unique_ptr<Heap> make_heap(Device* d, uint64_t at, uint64_t bytes) {
-  auto lease = [d](uint64_t where, uint64_t n) {
+  auto lease = [d](uint64_t where, uint64_t n, bool asks) {
     uint64_t id = d->link->next_id();
     wire::Encoder<> e(wire::Op::lease_memory, primary_context_id(d));
-    e.put(id).put(d->remote).put<uint32_t>(0).put(where).put(n);
+    e.put(id).put(d->remote).put<uint32_t>(asks).put(where).put(n);
     return (CUresult)d->link->call(id, e.finish(), e.size()).status;
   };
   auto return_lease = [d](uint64_t where, uint64_t n) {

@@ -13,6 +13,31 @@ uint64_t round_up(uint64_t v, uint64_t a) {
 }
 }  // namespace
 
+// Adds a range and merges it with its neighbours.
+void Heap::add(Ranges& ranges, uint64_t at, uint64_t bytes) {
+  auto it = ranges.emplace(at, bytes).first;
+  if (auto next = std::next(it); next != ranges.end() && at + bytes == next->first) {
+    it->second += next->second;
+    ranges.erase(next);
+  }
+  if (it == ranges.begin()) return;
+  auto before = std::prev(it);
+  if (before->first + before->second != at) return;
+  before->second += it->second;
+  ranges.erase(it);
+}
+
+// Removes a range that lies inside one of the map.
+void Heap::remove(Ranges& ranges, uint64_t at, uint64_t bytes) {
+  auto it = std::prev(ranges.upper_bound(at));
+  uint64_t begin = it->first, end = begin + it->second;
+  if (begin < at)
+    it->second = at - begin;
+  else
+    ranges.erase(it);
+  if (at + bytes < end) ranges[at + bytes] = end - at - bytes;
+}
+
 // Best fit keeps large free ranges large.
 bool Heap::allocate_free(uint64_t bytes, uint64_t& at) {
   auto best = free_.end();
@@ -23,81 +48,98 @@ bool Heap::allocate_free(uint64_t bytes, uint64_t& at) {
   uint64_t left = best->second - bytes;
   free_.erase(best);
   if (left) free_[at + bytes] = left;
-  allocated_ += bytes;
   return true;
 }
 
-// Requests a lease of kLeaseBytes, or of the needed size when the node refuses that.
+// Returns the place that needs the fewest bytes, counting free memory on both sides. No free range
+// has room for `bytes` by itself.
+Heap::Place Heap::best_place(uint64_t bytes) const {
+  Place best;
+  for (auto& [at, size] : gaps_) {
+    auto after = free_.lower_bound(at);
+    auto before = after == free_.begin() ? free_.end() : std::prev(after);
+    bool continues = before != free_.end() && before->first + before->second == at;
+    uint64_t missing = bytes - (continues ? before->second : 0);
+    bool meets = after != free_.end() && after->first == at + size;
+    if (missing > size && (!meets || missing - size > after->second)) continue;
+    uint64_t least = std::min(round_up(missing, wire::kGranularity), size);
+    if (!best.least || least < best.least) best = {at, least, size};
+  }
+  return best;
+}
+
+bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
+  if (lease_(at, bytes, asks) != CUDA_SUCCESS) return false;
+  remove(gaps_, at, bytes);
+  leases_[at] = bytes;
+  leased_ += bytes;
+  add(free_, at, bytes);
+  return true;
+}
+
+// Takes the end of the smallest gap that has room.
+bool Heap::add_own_lease(uint64_t bytes) {
+  uint64_t own = round_up(bytes, wire::kGranularity);
+  auto best = gaps_.end();
+  for (auto it = gaps_.begin(); it != gaps_.end(); ++it)
+    if (it->second >= own && (best == gaps_.end() || it->second < best->second)) best = it;
+  return best != gaps_.end() && take_lease(best->first + best->second - own, own, false);
+}
+
+// Requests a lease of `growth` bytes, or of the needed size when the node refuses more.
+bool Heap::add_shared_lease(uint64_t bytes, uint64_t growth) {
+  Place place = best_place(bytes);
+  if (!place.least) return false;
+  uint64_t want = std::clamp(growth, place.least, place.most);
+  return take_lease(place.at, want, false) ||
+         (want > place.least && take_lease(place.at, place.least, false));
+}
+
+// Leases grow with the memory in use, so that small programs take little and others seldom wait.
 bool Heap::add_lease(uint64_t bytes) {
-  uint64_t need = round_up(bytes, wire::kGranularity);
-  for (uint64_t want : {std::max(need, wire::kLeaseBytes), need}) {
-    uint64_t at = cursor_;
-    auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](auto& g) { return g.second >= want; });
-    if (gap != gaps_.end())
-      at = gap->first;
-    else if (!(CheckedSize(cursor_) + want).within(end_))
-      continue;
-    if (lease_(at, want) != CUDA_SUCCESS) continue;
-    if (gap != gaps_.end()) {
-      uint64_t left = gap->second - want;
-      gaps_.erase(gap);
-      if (left) gaps_[at + want] = left;
-    } else
-      cursor_ += want;
-    leases_[at] = want;
-    free_[at] = want;
-    return true;
-  }
-  return false;
+  uint64_t growth = std::min(leased_ / 2, wire::kLeaseBytes) & ~(wire::kGranularity - 1);
+  return bytes > growth ? add_own_lease(bytes) : add_shared_lease(bytes, growth);
 }
 
-void Heap::insert_free(uint64_t at, uint64_t bytes) {
-  auto lease_of = [&](uint64_t a) {
-    return std::prev(leases_.upper_bound(a))->first;
-  };
-  auto it = free_.emplace(at, bytes).first;
-  if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first &&
-                                 lease_of(next->first) == lease_of(at)) {
-    it->second += next->second;
-    free_.erase(next);
-  }
-  if (it != free_.begin())
-    if (auto before = std::prev(it);
-        before->first + before->second == it->first && lease_of(before->first) == lease_of(at)) {
-      before->second += it->second;
-      free_.erase(it);
-    }
+// The same with all memory that is left, and with what other sessions do not use.
+bool Heap::add_last_lease(uint64_t bytes) {
+  Place place = best_place(bytes);
+  return place.least && take_lease(place.at, place.least, true);
 }
 
-void Heap::reclaim_completed() {
+// Returns false if no lease can have become unused.
+bool Heap::reclaim_completed() {
+  bool reclaimed = false;
   for (size_t i = 0; i < pending_.size();) {
     if (!pending_[i].done()) {
       ++i;
       continue;
     }
-    insert_free(pending_[i].at, pending_[i].bytes);
+    uint64_t at = pending_[i].at;
+    add(free_, at, pending_[i].bytes);
+    reclaimed |= std::prev(free_.upper_bound(at))->second >= wire::kGranularity;
     pending_[i] = std::move(pending_.back());
     pending_.pop_back();
   }
+  return reclaimed;
 }
 
-// Returns unused leases, so that other sessions of the allocation can use the memory. With
-// `keep_one`, one lease of the ordinary size stays for the next allocation.
-void Heap::return_empty_leases(bool keep_one) {
+// Returns unused leases, so that other sessions of the allocation can use the memory, except for
+// `keep` bytes of them.
+void Heap::return_empty_leases(uint64_t keep) {
   for (auto it = leases_.begin(); it != leases_.end();) {
-    auto f = free_.find(it->first);
-    bool empty = f != free_.end() && f->second == it->second;
-    if (empty && keep_one && it->second <= wire::kLeaseBytes) {
-      keep_one = false;
-      empty = false;
-    }
-    if (!empty) {
+    auto [at, bytes] = *it;
+    auto f = free_.upper_bound(at);
+    bool empty = f != free_.begin() && (--f)->first + f->second >= at + bytes;
+    if (!empty || bytes <= keep) {
+      if (empty) keep -= bytes;
       ++it;
       continue;
     }
-    return_lease_(it->first, it->second);
-    gaps_[it->first] = it->second;
-    free_.erase(f);
+    return_lease_(at, bytes);
+    remove(free_, at, bytes);
+    add(gaps_, at, bytes);
+    leased_ -= bytes;
     it = leases_.erase(it);
   }
 }
@@ -116,35 +158,30 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
     reclaim_completed();
     if (allocate_free(need, at)) return CUDA_SUCCESS;
   }
-  return_empty_leases(false);  // several small leases may make room for a large one
-  return add_lease(need) && allocate_free(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return_empty_leases(0);  // several small leases may make room for a large one
+  return add_last_lease(need) && allocate_free(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   uint64_t n = round_up(bytes, kAlign);
   std::lock_guard lock(mutex_);
-  allocated_ -= n;
   pending_.push_back({at, n, std::move(done)});
-  reclaim_completed();
-  return_empty_leases(!is_exceeded);
+  if (reclaim_completed() || is_exceeded) return_empty_leases(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
 void Heap::return_unused() {
   std::lock_guard lock(mutex_);
   reclaim_completed();
-  return_empty_leases(false);
+  return_empty_leases(0);
 }
 
-uint64_t Heap::leased_bytes() {
+uint64_t Heap::unused_bytes() {
   std::lock_guard lock(mutex_);
   uint64_t total = 0;
-  for (auto& [at, bytes] : leases_) total += bytes;
+  for (auto& [at, bytes] : free_)
+    if (bytes >= wire::kGranularity) total += bytes;
+  for (auto& p : pending_) total += p.bytes;
   return total;
-}
-
-uint64_t Heap::allocated_bytes() {
-  std::lock_guard lock(mutex_);
-  return allocated_;
 }
 
 }  // namespace busbar::client

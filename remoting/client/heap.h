@@ -1,7 +1,9 @@
 // Allocator of the arena of a device.
 //
-// Addresses are chosen in the client and backed by memory leases of the node. A freed range is
-// reused only after all work that may access it.
+// Addresses are chosen in the client and backed by memory leases of the node. Large allocations
+// have leases of their own, at the end of the addresses, which go back with them. Others share
+// leases that continue each other from the begin, and may span them. A freed range is reused only
+// after all work that may access it.
 //
 // Thread safety: all members may be called from any thread. The mutex is held during the callbacks
 // `lease`, `return_lease` and `done`; allocate() blocks for a round trip when no lease has room.
@@ -19,43 +21,49 @@ namespace busbar::client {
 
 class Heap {
  public:
-  // Requests a lease at an address. Returns CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY.
-  using Lease = std::function<CUresult(uint64_t at, uint64_t bytes)>;
+  // Requests a lease at an address. With `asks`, the other sessions of the allocation are asked for
+  // unused memory if there is not enough. Returns CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY.
+  using Lease = std::function<CUresult(uint64_t at, uint64_t bytes, bool asks)>;
   using ReturnLease = std::function<void(uint64_t at, uint64_t bytes)>;
   // Returns whether all work that may access a freed range is complete.
   using Done = std::function<bool()>;
 
   Heap(uint64_t base, uint64_t bytes, Lease lease, ReturnLease return_lease)
-      : end_(base + bytes),
-        cursor_(base),
-        lease_(std::move(lease)),
-        return_lease_(std::move(return_lease)) {}
+      : lease_(std::move(lease)), return_lease_(std::move(return_lease)), gaps_{{base, bytes}} {}
 
   // Allocates a range, rounded up to 512 bytes. `drain` waits for the work that blocks freed
   // ranges; it is called without the mutex, if the memory does not suffice otherwise.
   CUresult allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at);
-  // Frees a range. It is reused after `done` has returned true. An unused lease is kept for the
-  // next allocation, unless the partition is exceeded.
+  // Frees a range. It is reused after `done` has returned true. Unused leases of kLeaseBytes in all
+  // are kept for the next allocations, unless the partition is exceeded.
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
   void return_unused();  // returns the leases that hold nothing
-  uint64_t allocated_bytes();
-  uint64_t leased_bytes();
+  // Leased memory that is free, without remainders that are smaller than a lease.
+  uint64_t unused_bytes();
 
  private:
+  using Ranges = std::map<uint64_t, uint64_t>;  // address to bytes
+  // Where a lease makes room for an allocation; `least` bytes are needed, 0: nowhere.
+  struct Place {
+    uint64_t at = 0, least = 0, most = 0;
+  };
+  static void add(Ranges& ranges, uint64_t at, uint64_t bytes);
+  static void remove(Ranges& ranges, uint64_t at, uint64_t bytes);
   bool allocate_free(uint64_t bytes, uint64_t& at);
+  Place best_place(uint64_t bytes) const;
+  bool take_lease(uint64_t at, uint64_t bytes, bool asks);
+  bool add_own_lease(uint64_t bytes);
+  bool add_shared_lease(uint64_t bytes, uint64_t growth);
   bool add_lease(uint64_t bytes);
-  void reclaim_completed();
-  void insert_free(uint64_t at, uint64_t bytes);
-  void return_empty_leases(bool keep_one);
+  bool add_last_lease(uint64_t bytes);
+  bool reclaim_completed();
+  void return_empty_leases(uint64_t keep);
   std::mutex mutex_;
-  const uint64_t end_;
-  uint64_t cursor_;  // end of the addresses leased so far
-  uint64_t allocated_ = 0;
+  uint64_t leased_ = 0;
   Lease lease_;
   ReturnLease return_lease_;
-  // Address to bytes. Free ranges are merged with neighbours of the same lease.
-  std::map<uint64_t, uint64_t> free_, leases_;
-  std::map<uint64_t, uint64_t> gaps_;  // addresses of returned leases
+  Ranges leases_;
+  Ranges free_, gaps_;  // leased and unused; not leased. Neighbours are merged.
   struct Pending {
     uint64_t at, bytes;
     Done done;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "client/link.h"
 
@@ -73,6 +74,7 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
     case wire::Frame::pause: return handle_pause(d);
     case wire::Frame::partition_size: return handle_partition_size(d);
+    case wire::Frame::memory_wanted: handle_memory_wanted(); return true;
     case wire::Frame::session_error: {
       auto error = (CUresult)d.get<uint32_t>();
       fail(error, "the session was ended: " + remaining_text(d));
@@ -100,6 +102,20 @@ bool Link::handle_partition_size(wire::Decoder d) {
   partitions_[device].bytes = bytes;
   partitions_[device].is_exceeded = is_exceeded;
   return true;
+}
+
+// The return may wait for the node, whose answers this thread reads. Without a thread the memory
+// stays here.
+void Link::handle_memory_wanted() {
+  if (!on_memory_wanted || memory_wanted_.exchange(true)) return;
+  try {
+    start_thread([this] {
+      memory_wanted_ = false;
+      on_memory_wanted();
+    });
+  } catch (const std::system_error&) {
+    memory_wanted_ = false;
+  }
 }
 
 bool Link::handle_graph_output(wire::Decoder d) {

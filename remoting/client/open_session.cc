@@ -46,11 +46,23 @@ void at_exit() {
     for (auto& l : s->links) l->close();
 }
 
+// Returns unused leases, as another session needs memory.
+void return_unused_leases(Link* link) {
+  if (has_open_session())
+    for (auto& d : session()->all_devices)
+      if (d->link == link && d->heap) d->heap->return_unused();
+  wire::Encoder<> e(wire::Op::return_complete, 0);
+  link->submit(e.finish(), e.size());
+}
+
 CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   auto link = std::make_unique<Link>(s->addresses);
   std::string error, description;
   std::vector<uint64_t> free_addresses = reserve_arena_addresses();
   start_host_functions(link.get());
+  link->on_memory_wanted = [l = link.get()] {
+    return_unused_leases(l);
+  };
   if (!link->open(node, file.private_key, free_addresses, description, error)) {
     release_arena_addresses(free_addresses);
     std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), error.c_str());

@@ -27,6 +27,9 @@ enum class LedgerOp : uint32_t {
   resume = 6,     // as reserve, but not answered before the memory is free
   resumed = 7,    // its memory is as it was
   kept = 8,       // the suspension was abandoned; `name` has the reason
+  // Unused memory of other sessions, ADR 5. They are asked also when open_context finds no room.
+  reclaim = 9,    // as reserve; without room, answered when the other sessions have been asked
+  returned = 10,  // the session was asked, and has released what it does not use
 };
 
 struct LedgerRequest {

@@ -40,11 +40,12 @@ enum class Kind : uint32_t {
   over_list = 103,        // OverList, then Holding[]
   suspension_list = 104,  // SuspensionList, then SuspensionRecord[]
   // ---- launcher and session server ----
-  start = 200,        // SessionStart, with the client's socket
-  attach = 201,       // counter of a wire::BulkRequest, with the socket of the bulk connection
-  status = 202,       // empty; replied to with SessionStatus
-  end = 203,          // EndReason
-  share = 204,        // wire::IpcToken, on an offered connection; the reply carries a descriptor
+  start = 200,   // SessionStart, with the client's socket
+  attach = 201,  // counter of a wire::BulkRequest, with the socket of the bulk connection
+  status = 202,  // empty; replied to with SessionStatus
+  end = 203,     // EndReason
+  share = 204,   // wire::IpcToken, on an offered connection; the reply carries a descriptor and the
+                 // bytes of the lease at the token's offset
   account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
   ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
   meeting = 207,      // empty, with a connection to the client's socket for shared memory
@@ -53,6 +54,7 @@ enum class Kind : uint32_t {
   resized = 209,      // empty: the limits of the session's ledger have changed
   suspend_memory = 210,  // SuspendRequest
   resume_memory = 211,   // empty
+  memory_wanted = 212,   // empty: another session needs what this one does not use
 };
 
 struct Partition {

@@ -30,7 +30,7 @@ class OwnLauncher {
     launcher::Account a{kAllocation, {session}};
     int pidfd = launcher::open_pidfd(getpid());
     bool added = ledgers_.add(a, (uint32_t)getpid(), client_pid, pidfd);
-    int socket = added ? port_.connect(a, pidfd) : -1;
+    int socket = added ? port_.connect(a, pidfd, {}) : -1;
     close(pidfd);
     return socket;
   }

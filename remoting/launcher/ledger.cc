@@ -128,6 +128,9 @@ void Ledger::end(Slot& s) {
   s.record.state = kEnded;
   s.record.contexts = 0;
   end_suspension(s.record, "");
+  s.waits = false;
+  s.asked_for = 0;
+  s.asked = Slot::Asked::no;
   std::ranges::fill(s.record.charged_bytes, 0);
   if (s.pidfd >= 0) ::close(s.pidfd);
   s.pidfd = -1;
@@ -178,17 +181,15 @@ uint64_t Ledger::room(uint32_t partition, uint32_t contexts) const {
   return room_under(limit_bytes_[partition], (taken + charged(partition)).value());
 }
 
-// Charges the context of a session, once.
-bool Ledger::open_context(Record& record, uint32_t partition) {
+// True if the session has a context or there is room for it.
+bool Ledger::has_context_room(const Record& record, uint32_t partition) {
   if (record.contexts >> partition & 1) return true;
   auto fits_another = [&] {
     CheckedSize all = CheckedSize(context_bytes_[partition]) * (contexts(partition) + 1);
     return limit_bytes_[partition] && (all + charged(partition)).within(limit_bytes_[partition]);
   };
   if (!fits_another()) end_dead_sessions();
-  if (!fits_another()) return false;
-  record.contexts |= 1u << partition;
-  return true;
+  return fits_another();
 }
 
 // Changes a session's record as its next request says. False if there is no such request.
@@ -200,6 +201,7 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
   record.granted = 1;
   switch ((LedgerOp)request.op) {
     case LedgerOp::reserve:
+    case LedgerOp::reclaim:
       record.granted = fits(request.partition, request.bytes);
       if (record.granted) {
         charged += request.bytes;
@@ -208,7 +210,8 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
       return true;
     case LedgerOp::release: charged -= std::min(charged, request.bytes); return true;
     case LedgerOp::open_context:
-      record.granted = open_context(record, request.partition);
+      record.granted = has_context_room(record, request.partition);
+      if (record.granted) record.contexts |= 1u << request.partition;
       return true;
     case LedgerOp::refused_call:
       add_name(record.refused_calls, {request.name, strnlen(request.name, sizeof request.name)});
@@ -220,6 +223,7 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
     case LedgerOp::suspended:
     case LedgerOp::resumed:
     case LedgerOp::kept: change_suspension(record, request); return true;
+    case LedgerOp::returned: return true;
   }
   return false;
 }
@@ -228,9 +232,9 @@ bool Ledger::apply(const SessionId& id, const LedgerRequest& request, LedgerAnsw
   Slot* s = find(id);
   if (!s || s->record.state != kLive) return false;
   bool is_repeated = request.sequence && request.sequence == s->record.sequence;
-  if (!is_repeated && must_wait(s->record, request)) {
+  if (!is_repeated && must_wait(*s, request)) {
     answer = {};
-    return note_waiting(*s);
+    return request.op != (uint32_t)LedgerOp::resume || note_waiting(*s);
   }
   if (!is_repeated) {
     Record before = s->record;
@@ -238,6 +242,7 @@ bool Ledger::apply(const SessionId& id, const LedgerRequest& request, LedgerAnsw
       s->record = before;
       return false;
     }
+    if (request.op == (uint32_t)LedgerOp::returned) s->asked = Slot::Asked::no;
     show(*s, request.partition);
   }
   answer = {s->record.sequence, s->record.granted, 0};

@@ -69,6 +69,14 @@ class Ledger {
   int entry_of(const SessionId& id) const;
   int page_descriptor() const { return page_->descriptor(); }
 
+  // ---- unused memory of sessions (ADR 5), defined in ledger_reclaim.cc ----
+  // Sessions that are to be told that another one waits for memory, each once. They are waited for
+  // until they have answered, or for `until_ms`, a time of transport::now_ms().
+  std::vector<SessionId> take_asked(int64_t until_ms);
+  void note_returned(const SessionId& id);  // it has answered, or will not
+  // Gives up those that have not answered in time. False if none is waited for any more.
+  bool expire_asked(int64_t now_ms);
+
  private:
   // A session, with the same layout on disk.
   struct Record {
@@ -89,6 +97,10 @@ class Ledger {
     Record record{};
     int pidfd = -1;                // -1: its server has not been seen by this launcher
     int64_t suspend_until_ms = 0;  // deadline of an unconfirmed suspension; 0: of another launcher
+    bool waits = false;            // its newest request waits for memory
+    uint64_t asked_for = 0;        // the request for which the other sessions have been asked
+    enum class Asked { no, untold, told } asked = Asked::no;  // for unused memory
+    int64_t asked_until_ms = 0;
   };
 
   Ledger(int fd, std::unique_ptr<LedgerPage> page) : fd_(fd), page_(std::move(page)) {}
@@ -98,13 +110,14 @@ class Ledger {
   const Slot* find(const SessionId& id) const;
   Slot* unused_slot();
   bool change(Record& record, const control::LedgerRequest& request);
-  bool must_wait(const Record& record, const control::LedgerRequest& request) const;
+  bool must_wait(Slot& slot, const control::LedgerRequest& request);
+  bool awaits_others(Slot& slot, const control::LedgerRequest& request);
   bool note_waiting(Slot& slot);
   static void note_growth(Record& record);
   static void change_suspension(Record& record, const control::LedgerRequest& request);
   static void end_suspension(Record& record, const std::string& reason);
   bool fits(uint32_t partition, uint64_t bytes);
-  bool open_context(Record& record, uint32_t partition);
+  bool has_context_room(const Record& record, uint32_t partition);
   uint32_t contexts(uint32_t partition) const;
   uint64_t room(uint32_t partition, uint32_t contexts) const;
   void end_dead_sessions();

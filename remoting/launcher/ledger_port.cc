@@ -11,11 +11,14 @@
 #include <string>
 
 #include "launcher/pidfd.h"
+#include "transport/clock.h"
 
 namespace busbar::launcher {
 
 namespace {
 constexpr int kEvents = 64;
+// Time in which a session returns unused memory; its program may be stopped.
+constexpr int kReturnMs = 2000, kReturnTickMs = 100;
 
 // Failpoint: the launcher is killed before or after it applies the request of an operation.
 void reach(const char* step, uint32_t op) {
@@ -52,14 +55,15 @@ void LedgerPort::forget(int fd) {
   ::close(fd);
 }
 
-int LedgerPort::connect(const Account& account, int pidfd) {
+int LedgerPort::connect(const Account& account, int pidfd, const SessionAddress& server) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
   std::lock_guard lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
   bool has_process = processes_.count(account.session) ||
-                     watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true, {}});
-  if (watch(pair[0], {account, false, {}}) && has_process && ledgers_.send_page(account, pair[0]))
+                     watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true, {}, server});
+  if (watch(pair[0], {account, false, {}, server}) && has_process &&
+      ledgers_.send_page(account, pair[0]))
     return pair[1];
   if (auto made = sockets_.find(account.session); made != sockets_.end()) forget(made->second);
   ::close(pair[1]);
@@ -81,8 +85,26 @@ bool LedgerPort::answer(int fd, Watched& watched, const control::LedgerRequest& 
   if (waits && !watched.waiting) waiting_.push_back(fd);
   if (!waits && watched.waiting) waiting_.remove(fd);
   watched.waiting = waits ? std::optional(request) : std::nullopt;
+  if (waits) ask(watched.account.allocation);
   return waits ||
          send(fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+}
+
+// A session that cannot be told is not waited for. Requires mutex_.
+void LedgerPort::ask(const std::string& allocation) {
+  for (auto& session : ledgers_.take_asked(allocation, transport::now_ms() + kReturnMs)) {
+    asking_ = true;
+    auto it = sockets_.find(session);
+    if (it == sockets_.end() ||
+        !post_request(watched_.at(it->second).server, control::Kind::memory_wanted, nullptr, 0))
+      ledgers_.note_returned({allocation, session});
+  }
+}
+
+void LedgerPort::expire_asked() {
+  std::lock_guard lock(mutex_);
+  asking_ = ledgers_.expire_asked(transport::now_ms());
+  serve_waiting(nullptr);
 }
 
 // False when the connection must be closed.
@@ -126,8 +148,9 @@ void LedgerPort::serve(int fd) {
 void LedgerPort::run() {
   epoll_event events[kEvents];
   for (;;) {
-    int n = epoll_wait(epoll_, events, kEvents, -1);
+    int n = epoll_wait(epoll_, events, kEvents, asking_ ? kReturnTickMs : -1);
     for (int i = 0; i < n; ++i) serve(events[i].data.fd);
+    if (asking_) expire_asked();
   }
 }
 

@@ -1,15 +1,18 @@
 // Serves the requests of sessions to their ledgers, and releases the charges of sessions whose
-// server has ended. A session that breaks the protocol or does not read loses its connection.
+// server has ended. Tells sessions that another one needs what they do not use. A session that
+// breaks the protocol or does not read loses its connection.
 //
 // Thread safety: run() belongs to one thread; the other members are for any thread. mutex_ guards
 // the sockets. Nothing blocks but run().
 #pragma once
+#include <atomic>
 #include <list>
 #include <map>
 #include <optional>
 
 #include "launcher/fair_mutex.h"
 #include "launcher/ledgers.h"
+#include "launcher/session_requests.h"
 
 namespace busbar::launcher {
 
@@ -19,8 +22,8 @@ class LedgerPort {
   [[noreturn]] void run();
 
   // Replaces the connection of a session. Returns the end for its server, or -1. The charges end
-  // with the process of `pidfd`.
-  int connect(const Account& account, int pidfd);
+  // with the process of `pidfd`. `server` is told when another session needs memory.
+  int connect(const Account& account, int pidfd, const SessionAddress& server);
   bool is_connected(const SessionId& session);
   // Answers requests for memory that is free now. Releases of sessions do so, too.
   void serve_waiting();
@@ -30,6 +33,7 @@ class LedgerPort {
     Account account;
     bool is_process;
     std::optional<control::LedgerRequest> waiting;  // for free memory
+    SessionAddress server;
   };
   bool watch(int fd, const Watched& watched);
   void forget(int fd);
@@ -37,6 +41,8 @@ class LedgerPort {
   bool serve_request(int fd, Watched& watched);
   bool answer(int fd, Watched& watched, const control::LedgerRequest& request);
   void serve_waiting(const std::string* allocation);
+  void ask(const std::string& allocation);
+  void expire_asked();
   Ledgers& ledgers_;
   const int epoll_;
   FairMutex mutex_;
@@ -44,6 +50,7 @@ class LedgerPort {
   std::map<SessionId, int> sockets_;    // the connection of a session
   std::map<SessionId, int> processes_;  // a pidfd of its server
   std::list<int> waiting_;              // connections with such a request, oldest first
+  std::atomic<bool> asking_{false};     // sessions have been asked for unused memory
 };
 
 }  // namespace busbar::launcher

@@ -83,13 +83,6 @@ control::SuspensionRecord Ledger::suspension_of(const SessionId& id) const {
   return shown;
 }
 
-// True if the next request of a session asks for memory that is not free yet.
-bool Ledger::must_wait(const Record& record, const LedgerRequest& request) const {
-  return request.op == (uint32_t)LedgerOp::resume && request.sequence == record.sequence + 1 &&
-         request.partition < wire::kMaxDevices &&
-         request.bytes > room(request.partition, contexts(request.partition));
-}
-
 bool Ledger::note_waiting(Slot& s) {
   if (s.record.suspension == (uint32_t)Suspension::none ||
       s.record.suspension == (uint32_t)Suspension::waiting)

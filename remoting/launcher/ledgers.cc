@@ -145,6 +145,24 @@ control::SuspensionRecord Ledgers::suspension_of(const Account& a) {
   return ledger ? ledger->suspension_of(a.session) : control::SuspensionRecord{};
 }
 
+std::vector<SessionId> Ledgers::take_asked(const std::string& allocation, int64_t until_ms) {
+  std::lock_guard lock(mutex_);
+  Ledger* ledger = find(allocation);
+  return ledger ? ledger->take_asked(until_ms) : std::vector<SessionId>{};
+}
+
+void Ledgers::note_returned(const Account& a) {
+  std::lock_guard lock(mutex_);
+  if (Ledger* ledger = find(a.allocation)) ledger->note_returned(a.session);
+}
+
+bool Ledgers::expire_asked(int64_t now_ms) {
+  std::lock_guard lock(mutex_);
+  bool waits = false;
+  for (auto& [allocation, entry] : entries_) waits |= entry.ledger->expire_asked(now_ms);
+  return waits;
+}
+
 bool Ledgers::send_page(const Account& a, int socket) {
   std::lock_guard lock(mutex_);
   Ledger* ledger = find(a.allocation);

@@ -51,6 +51,12 @@ class Ledgers {
   std::vector<SessionId> abandon_late_suspensions(int64_t now_ms);
   uint64_t host_bytes();
   control::SuspensionRecord suspension_of(const Account& account);
+
+  // ---- unused memory of sessions, see Ledger ----
+  std::vector<SessionId> take_asked(const std::string& allocation, int64_t until_ms);
+  void note_returned(const Account& account);
+  bool expire_asked(int64_t now_ms);  // of all allocations
+
   // Sends the page of the account's ledger over a socket. Does not block.
   bool send_page(const Account& account, int socket);
 

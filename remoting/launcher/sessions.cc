@@ -93,7 +93,7 @@ void Sessions::update_charges(Session& s) {
 int Sessions::connect_account(const Session& s) {
   Account account = account_of(s);
   bool added = ledgers_.add(account, s.record.pid, s.record.client_pid, s.pidfd);
-  return added ? ledger_port_.connect(account, s.pidfd) : -1;
+  return added ? ledger_port_.connect(account, s.pidfd, address_of(s)) : -1;
 }
 
 // Connects a session to its ledger and to the arbiters, unless it is connected. Requires mutex_.

@@ -110,7 +110,16 @@ bool Account::request(const control::LedgerRequest& message) {
 }
 
 bool Account::reserve(uint32_t partition, uint64_t bytes) {
+  return request({0, (uint32_t)LedgerOp::reclaim, partition, bytes, {}});
+}
+
+bool Account::try_reserve(uint32_t partition, uint64_t bytes) {
   return request({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}});
+}
+
+void Account::confirm_return() {
+  std::lock_guard lock(mutex_);
+  post({0, (uint32_t)LedgerOp::returned, 0, 0, {}}, nullptr);
 }
 
 bool Account::open_context(uint32_t partition) {
@@ -196,8 +205,8 @@ void Account::finish(const control::LedgerAnswer& answer) {
   Request request = requests_.front();
   requests_.pop_front();
   auto& message = request.message;
-  bool charges =
-      message.op == (uint32_t)LedgerOp::reserve || message.op == (uint32_t)LedgerOp::resume;
+  auto op = (LedgerOp)message.op;
+  bool charges = op == LedgerOp::reserve || op == LedgerOp::reclaim || op == LedgerOp::resume;
   if (charges && answer.granted) {
     if (request.abandoned)
       post({0, (uint32_t)LedgerOp::release, message.partition, message.bytes, {}}, nullptr);

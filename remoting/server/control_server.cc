@@ -56,8 +56,9 @@ void attach_bulk(const ControlServer& c, int connection, uint64_t counter) {
 
 void share(const ControlServer& c, int fd, const wire::IpcToken& token) {
   ucred peer{};
-  int shared = control::peer_of(fd, peer) ? export_shared(c.session, token, peer.pid) : -1;
-  control::send_message(fd, shared < 0 ? Kind::refused : Kind::ok, nullptr, 0, shared,
+  uint64_t bytes = 0;
+  int shared = control::peer_of(fd, peer) ? export_shared(c.session, token, peer.pid, bytes) : -1;
+  control::send_message(fd, shared < 0 ? Kind::refused : Kind::ok, &bytes, sizeof bytes, shared,
                         message_deadline());
   if (shared >= 0) close(shared);
 }
@@ -89,6 +90,9 @@ void serve_requests(const ControlServer& c, int fd) {
       c.session.turns->connect(attached);
       attached = -1;
     } else if (h.kind == (uint32_t)Kind::resized) {
+      note_sizes(c);
+    } else if (h.kind == (uint32_t)Kind::memory_wanted) {
+      c.session.memory_wanted = true;
       note_sizes(c);
     } else if (h.kind == (uint32_t)Kind::suspend_memory) {
       control::SuspendRequest request;

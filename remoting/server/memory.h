@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "server/driver.h"
 #include "server/memory_charge.h"
@@ -27,10 +28,11 @@ struct MemoryLease {
   bool outside_arena = false;  // allocated by the driver at an address of its choice
 };
 
-// Memory that other sessions may open, as a whole: they are charged for what they map.
+// A lease that other sessions may open, as a whole: they are charged for what they map.
 struct SharedLease {
   CUmemGenericAllocationHandle handle = 0;
   uint64_t bytes = 0;
+  bool operator==(const SharedLease&) const = default;
 };
 
 // Physical memory that the program created with cuMemCreate. It is charged until it is released and
@@ -49,6 +51,7 @@ struct Mapping {
   uint64_t handle = 0;  // of the client; 0: memory of another session
   MemoryCharge charge;  // of memory of another session, which may release it before
   std::map<uint32_t, CUmemAccess_flags> access;  // by device
+  std::vector<uint64_t> parts;  // bytes of the leases of another session that lie here
 };
 
 // Returns the bytes that a driver takes from the GPU for one allocation: pages of 4 KiB, or blocks

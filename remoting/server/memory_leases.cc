@@ -31,18 +31,19 @@ CUresult allocate_cleared(Session& s, const DeviceState& d, uint64_t bytes, CUde
 }
 }  // namespace
 
-// device, 0, address inside the arena, bytes
+// device, 1: ask other sessions for unused memory, address inside the arena, bytes
 void handlers::lease_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t device = in.get<uint32_t>();
-  in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
   uint64_t at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity ||
       !inside_arena(s.devices[device], at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.charge_context(device) || !s.account.reserve(d.partition, bytes))
-    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  bool granted = s.charge_context(device) && (asks ? s.account.reserve(d.partition, bytes)
+                                                   : s.account.try_reserve(d.partition, bytes));
+  if (!granted) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
@@ -64,12 +65,20 @@ void handlers::return_memory(Session& s, wire::Decoder in) {
   if (s.cu.cuMemUnmap(it->first, it->second.bytes)) return;
   {
     std::lock_guard lock(s.shared_mutex);
-    std::erase_if(s.shared, [&](auto& e) { return e.second.handle == it->second.handle; });
+    std::erase_if(s.shared, [&](auto& entry) {
+      return std::ranges::any_of(entry.second,
+                                 [&](auto& lease) { return lease.handle == it->second.handle; });
+    });
   }
   if (!s.cu.cuMemRelease(it->second.handle))
     s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
   if (s.exceeds_partition) s.sizes_changed = true;
+}
+
+// The client has returned the leases that it does not use, as Frame::memory_wanted asked.
+void handlers::return_complete(Session& s, wire::Decoder) {
+  s.account.confirm_return();
 }
 
 // device, 0, bytes -> address, which the driver chooses. Used when there is no arena.

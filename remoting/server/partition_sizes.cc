@@ -21,6 +21,11 @@ void announce_partition_sizes(Session& s) {
     s.link.send(wire::Frame::partition_size, &body, sizeof body);
   }
   s.exceeds_partition = exceeded;
+  if (!s.memory_wanted.exchange(false)) return;
+  if (s.active_captures)  // the return of a lease waits for the GPU, which would end a capture
+    s.account.confirm_return();
+  else
+    s.link.send(wire::Frame::memory_wanted, nullptr, 0);
 }
 
 }  // namespace busbar::server

@@ -1,5 +1,5 @@
-// Tells the client how much memory its partitions have. The launcher changes that while the session
-// runs (ADR 73).
+// Tells the client how much memory its partitions have, which the launcher changes while the
+// session runs (ADR 73), and that another session needs memory.
 //
 // Thread safety: for the executor thread.
 #pragma once
@@ -9,7 +9,7 @@ namespace busbar::server {
 struct Session;
 
 // Sends a frame for each partition whose size, or whether it is exceeded, differs from what the
-// client knows.
+// client knows, and a frame if memory is wanted.
 void announce_partition_sizes(Session& s);
 
 }  // namespace busbar::server

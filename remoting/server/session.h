@@ -87,7 +87,8 @@ struct Session {
   std::map<uint64_t, Mapping> mapped;           // mappings of the program, by address
   std::map<uint64_t, PhysicalMemory> physical;  // by the client's handle
   std::mutex shared_mutex;
-  std::map<std::array<uint8_t, 16>, SharedLease> shared;  // by the secret of its token
+  // Leases behind each other that other sessions may open, by the secret of their token.
+  std::map<std::array<uint8_t, 16>, std::vector<SharedLease>> shared;
 
   std::array<uint8_t, 16> id{};
   std::string socket_folder;  // holds the control sockets of all sessions
@@ -103,6 +104,7 @@ struct Session {
   std::atomic<uint64_t> credit_total{0};       // bulk bytes consumed since the start
   std::atomic<bool> sizes_changed{false};      // the client may know other sizes of its partitions
   std::atomic<bool> exceeds_partition{false};  // a partition has shrunk below what is charged
+  std::atomic<bool> memory_wanted{false};      // the client is to return unused leases
 
   // Lookups by the client's id; null when there is none.
   StreamState* stream(uint32_t stream_id) { return streams.find(stream_id); }

@@ -51,7 +51,7 @@ TEST_F(ClientSizesTest, MappingIsUnmappedAsAWholeOnly) {
 }
 
 TEST_F(ClientSizesTest, MemoryOfAnotherSessionIsClosedAsAWholeOnly) {
-  t.session->mapped[kAddress] = {2 * kUnit, 0};
+  t.session->mapped[kAddress] = {2 * kUnit, 0, {}, {}, {kUnit, kUnit}};
   for (uint64_t bytes : {uint64_t{0}, kUnit, 4 * kUnit})
     EXPECT_NE(call(handlers::ipc_close, {kAddress, bytes}), (uint32_t)CUDA_SUCCESS) << bytes;
   EXPECT_NE(call(handlers::unmap_memory, {kAddress, 2 * kUnit}), (uint32_t)CUDA_SUCCESS);

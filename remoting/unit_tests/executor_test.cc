@@ -132,6 +132,20 @@ TEST_F(ExecutorTest, ClientIsToldThatMoreIsChargedThanItsPartitionHas) {
   EXPECT_FALSE(t.session->exceeds_partition);
 }
 
+TEST_F(ExecutorTest, ClientIsToldThatMemoryIsWantedUnlessItCaptures) {
+  t.session->devices[0].known_bytes = TestSession::kLimitBytes;
+  auto told = [this] {
+    t.session->memory_wanted = t.session->sizes_changed = true;
+    executor.advance();
+    return t.frames();
+  };
+  auto frames = told();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].kind, wire::Frame::memory_wanted);
+  t.session->active_captures = 1;
+  EXPECT_TRUE(told().empty());
+}
+
 // A helper thread wakes the executor only if it sees the pause.
 TEST_F(ExecutorTest, WorkThatEndsBeforeThePauseBeginsEndsIt) {
   t.session->posted_bytes = wire::kPauseAllBytes + 1;

@@ -196,12 +196,19 @@ TEST_F(HostileRecordsTest, TokenWithAnotherSizeOpensNoMemory) {
     *(int*)fd = 99;
     return CUDA_SUCCESS;
   };
-  t.session->shared[{}] = {5, 64 << 20};
+  t.session->shared[{}] = {{5, 64 << 20}, {6, 2 << 20}};
   wire::IpcToken token{};
-  token.bytes = 2 << 20;
-  EXPECT_EQ(export_shared(*t.session, token, 0), -1);
+  uint64_t bytes = 0;
   token.bytes = 64 << 20;
-  EXPECT_EQ(export_shared(*t.session, token, 0), 99);
+  EXPECT_EQ(export_shared(*t.session, token, 0, bytes), -1);
+  token.bytes = 66 << 20;
+  EXPECT_EQ(export_shared(*t.session, token, 0, bytes), 99);
+  EXPECT_EQ(bytes, 64u << 20);
+  token.offset = 2 << 20;
+  EXPECT_EQ(export_shared(*t.session, token, 0, bytes), -1) << "no lease begins there";
+  token.offset = 64 << 20;
+  EXPECT_EQ(export_shared(*t.session, token, 0, bytes), 99);
+  EXPECT_EQ(bytes, 2u << 20);
 }
 
 // After a fault a driver frees nothing in its context.

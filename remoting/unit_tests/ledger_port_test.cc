@@ -60,7 +60,7 @@ TEST(LedgerPortTest, EndedProcessIsNoLongerWatchedWhileTheLauncherHasItsDescript
   pid_t pid = start_process();
   int pidfd = open_pidfd(pid);
   ASSERT_TRUE(ledgers.add(kAccount, (uint32_t)pid, 1, pidfd));
-  int socket = port.connect(kAccount, pidfd);
+  int socket = port.connect(kAccount, pidfd, {});
   ASSERT_GE(socket, 0);
   ASSERT_EQ(watched_descriptors(), before + 2) << "the connection and the process";
   kill(pid, SIGKILL);

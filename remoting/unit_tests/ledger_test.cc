@@ -153,7 +153,8 @@ TEST_F(LedgerTest, ContextOfAnotherSessionNeedsFreeMemory) {
   reserve(0, kLedgerLimit - 150);
   EXPECT_TRUE(open_context(0));
   EXPECT_TRUE(open_context(0)) << "it has one";
-  EXPECT_FALSE(open_context(0, 2));
+  EXPECT_FALSE(open_context(0, 2)) << "it waits for unused memory of the other session";
+  --sequence[2];
   release(0, 50);
   EXPECT_TRUE(open_context(0, 2));
   EXPECT_FALSE(reserve(0, 1));
@@ -267,7 +268,7 @@ TEST_F(LedgerTest, RequestThatBreaksTheProtocolChangesNothing) {
       {0, op, 0, 1, {}},     {3, op, 0, 1, {}},
       {~0ull, op, 0, 1, {}}, {2, op, wire::kMaxDevices, 1, {}},
       {2, op, ~0u, 1, {}},   {2, 0, 0, 1, {}},
-      {2, 9, 0, 1, {}},
+      {2, 11, 0, 1, {}},
   };
   for (auto& request : broken) EXPECT_FALSE(send(request, a));
   EXPECT_FALSE(send({1, op, 0, 1, {}}, a, 9)) << "an unknown session";

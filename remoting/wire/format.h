@@ -59,7 +59,7 @@ constexpr uint64_t kFirstRangeAddress = 0x5000000000ull, kFirstPinnedAddress = 0
 constexpr uint64_t kFirstRangeAddress = 0x2b0000000000ull, kFirstPinnedAddress = 0x2d0000000000ull,
                    kLastPinnedAddress = 0x2f0000000000ull;
 #endif
-constexpr uint64_t kLeaseBytes = 64ull << 20;
+constexpr uint64_t kLeaseBytes = 64ull << 20;  // more than is needed is leased up to this
 constexpr uint64_t kGranularity = 2ull << 20;  // of physical device memory
 
 // ---- before TLS ----
@@ -125,7 +125,8 @@ struct IpcToken {
   char magic[8];        // kIpcMagic
   uint8_t session[16];  // session that owns the memory
   uint8_t secret[16];
-  uint64_t lease, bytes, offset;  // address and size of the shared lease; offset of the pointer
+  // Address and size of the leases that the memory lies in; offset of the pointer.
+  uint64_t lease, bytes, offset;
 };
 static_assert(sizeof(IpcToken) == 64);
 constexpr char kIpcMagic[8] = {'B', 'U', 'S', 'B', 'I', 'P', 'C', '1'};
@@ -154,6 +155,8 @@ enum class Frame : uint16_t {
   // u32 device, u32 1: more is charged than the partition has, u64 its bytes. Sent when they
   // change.
   partition_size = 12,
+  // Another session needs memory: return unused leases, then send return_complete.
+  memory_wanted = 13,
 };
 struct FrameHeader {
   uint32_t bytes;  // of the body, without this header

@@ -45,6 +45,7 @@ enum class Thread : uint8_t {
   OP(return_memory,             0x1003, immediate, memory,         session)          \
   OP(allocate,                  0x1004, immediate, memory,         session)          \
   OP(release,                   0x1005, barrier,   memory,         session)          \
+  OP(return_complete,           0x1006, immediate, memory,         session)          \
   /* Contexts, streams and events */                                                 \
   OP(create_context,            0x1010, immediate, executor,       pipeline)         \
   OP(destroy_context,           0x1011, barrier,   executor,       pipeline)         \

@@ -1,8 +1,9 @@
 """A program that shows what it knows about its partition, on command.
 
-It reads lines: `sizes` answers the totals of cuMemGetInfo, cuDeviceTotalMem and NVML; `allocate
-BYTES` and `release ID` as `allocating_program` does; `capture` begins to capture the fill of an
-allocation, and `launch` ends it, launches the graph and answers the sum of the bytes.
+It reads lines: `sizes` answers the totals of cuMemGetInfo, cuDeviceTotalMem and NVML; `free`
+answers what cuMemGetInfo calls free and NVML calls used; `allocate BYTES` and `release ID` as
+`allocating_program` does; `capture` begins to capture the fill of an allocation, and `launch` ends
+it, launches the graph and answers the sum of the bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class NvmlMemory(ctypes.Structure):
     _fields_ = (("total", c_uint64), ("free", c_uint64), ("used", c_uint64))
 
 
-def nvml_total() -> int:
+def nvml_memory() -> NvmlMemory:
     device, memory = c_void_p(), NvmlMemory()
     assert nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(device)) == 0
     assert nvml.nvmlDeviceGetMemoryInfo(device, byref(memory)) == 0
-    return int(memory.total)
+    return memory
 
 
 class Program:
@@ -43,7 +44,12 @@ class Program:
         free, total, of_device = c_size_t(), c_size_t(), c_size_t()
         call("cuMemGetInfo_v2", byref(free), byref(total))
         call("cuDeviceTotalMem_v2", byref(of_device), c_int(0))
-        return f"{total.value} {of_device.value} {nvml_total()}"
+        return f"{total.value} {of_device.value} {nvml_memory().total}"
+
+    def free(self) -> str:
+        free, total = c_size_t(), c_size_t()
+        call("cuMemGetInfo_v2", byref(free), byref(total))
+        return f"{free.value} {nvml_memory().used}"
 
     def allocate(self, count: str) -> str:
         self.number += 1

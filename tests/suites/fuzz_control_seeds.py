@@ -8,7 +8,7 @@ import struct
 CONTROL, SPAWN, LEDGER, COMPILER = range(4)
 ROOM_BYTES = 128
 """Of the body of a control message."""
-RESERVE, RELEASE, REFUSED_CALL = 1, 2, 3
+RESERVE, RELEASE, REFUSED_CALL, RECLAIM, RETURNED = 1, 2, 3, 9, 10
 LIMIT_BYTES = 1 << 20
 
 
@@ -65,7 +65,8 @@ def ledger_requests() -> dict[str, bytes]:
         "names": requests(
             request(1, REFUSED_CALL, name=b"cuInit"), request(2, REFUSED_CALL, name=b"x" * 64)
         ),
-        "unknown": requests(request(1, 9), request(7, RESERVE, 1)),
+        "reclaimed": requests(half, request(2, RECLAIM, LIMIT_BYTES), request(3, RETURNED)),
+        "unknown": requests(request(1, 99), request(7, RESERVE, 1)),
     }
 
 

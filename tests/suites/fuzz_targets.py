@@ -56,7 +56,17 @@ TRANSPORT = (*sources_in("transport"), *sources_in("control"))
 IMAGES = sources_in("images")
 LEDGER = tuple(
     REMOTING / "launcher" / f"{n}.cc"
-    for n in ("ledger", "ledger_port", "ledger_suspension", "ledgers", "pidfd", "sealed_memory")
+    for n in (
+        "ledger",
+        "ledger_port",
+        "ledger_reclaim",
+        "ledger_suspension",
+        "ledgers",
+        "pidfd",
+        "sealed_memory",
+        "session_requests",
+        "status_reply",
+    )
 )
 TICKET = ("ticket", "signature", "grants", "arbiter", "arbiters", "joint_groups", "joint_turns")
 LINK = tuple(

@@ -44,7 +44,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
   if (CUresult r = call.move_to_node_of(p)) return r;
   if (CUresult r = call.drain()) return r;
   wire::Encoder<> e(wire::Op::ipc_export, call.context_id());
-  e.put(call.reply_id()).put(region.base);
+  e.put(call.reply_id()).put(region.base).put(region.bytes);
   wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
   if (!call.status()) {
     auto token = reply.get<wire::IpcToken>();

@@ -60,13 +60,17 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
   Reply reply = d->link->call(id, e.finish(), e.size());
   if (reply.status) return (CUresult)reply.status;
   wire::Decoder in(reply.body.data(), reply.body.size());
-  uint64_t limit = in.get<uint64_t>(), leased = in.get<uint64_t>();
-  uint64_t used = leased;
-  if (d->heap)  // the unused part of this session's leases counts as free
-    used = leased - std::min(leased, d->heap->leased_bytes()) + d->heap->allocated_bytes();
+  uint64_t limit = in.get<uint64_t>(), charged = in.get<uint64_t>();
+  uint64_t used = charged;
+  if (d->heap) {
+    // The unused part of this session's leases counts as free, and what is too small for a lease
+    // does not.
+    used = charged - std::min(charged, d->heap->unused_bytes());
+    used += (limit - std::min(limit, charged)) % wire::kGranularity;
+  }
   *total = limit;
   *free = limit - std::min(limit, used);
-  if (d->heap && leased > limit) d->heap->return_unused();
+  if (d->heap && charged > limit) d->heap->return_unused();
   return in.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 

@@ -6,6 +6,7 @@
 #include "check.h"
 
 #define N 4096
+#define BYTES (6 << 20)
 #define ROUNDS 30000
 #define RECORDS 2000 /* more than a page of the session server has slots */
 static int to_child[2], to_parent[2];
@@ -70,6 +71,7 @@ static void child(void) {
   OK(cuIpcOpenMemHandle(&p, h.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
   OK(cuIpcOpenMemHandle(&again, h.memory, 7)); /* unknown flags are ignored */
   printf("opened again at the same address: %d\n", again == p);
+  show_sum("child at the last bytes", p + BYTES - N * 4, 0, 7ull * N);
   OK(cuIpcOpenEventHandle(&event, h.event));
   OK(cuIpcOpenEventHandle(&never, h.never));
   SHOW(cuEventQuery(never)); /* never recorded */
@@ -115,13 +117,16 @@ static void handle_errors(CUevent shared, CUdeviceptr p) {
 
 static void parent(void) {
   struct Handles h;
-  CUdeviceptr p;
+  CUdeviceptr before[2], p;
   CUevent event, never;
   CUstream s;
   create_context();
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-  OK(cuMemAlloc(&p, N * 4));
-  OK(cuMemsetD8(p, 0, N * 4));
+  OK(cuMemAlloc(&before[0], 16 << 20));
+  OK(cuMemAlloc(&before[1], 5 << 20));
+  OK(cuMemAlloc(&p, BYTES)); /* begins in the lease of the last one, and ends in another */
+  OK(cuMemsetD8(p, 0, BYTES));
+  OK(cuMemsetD32(p + BYTES - N * 4, 7, N));
   OK(cuCtxSynchronize());
   OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
   OK(cuEventCreate(&never, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));

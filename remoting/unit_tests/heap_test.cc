@@ -1,0 +1,129 @@
+// Heap of the client: leases of a node with so many bytes, and what an allocation can have of them.
+#include "client/heap.h"
+
+#include <gtest/gtest.h>
+
+namespace busbar::client {
+namespace {
+
+constexpr uint64_t kMib = 1 << 20, kHeapBase = 1ull << 40, kNodeBytes = 1024 * kMib;
+
+class HeapTest : public testing::Test {
+ protected:
+  // An allocation; 0: the memory does not suffice.
+  uint64_t allocate(uint64_t bytes) {
+    uint64_t at = 0;
+    return heap.allocate(bytes, [] {}, at) ? 0 : at;
+  }
+  void release(uint64_t at, uint64_t bytes) {
+    heap.release(at, bytes, [] { return true; }, false);
+  }
+  bool is_leased(uint64_t at, uint64_t end) const {
+    while (at < end) {
+      auto lease = leases.upper_bound(at);
+      if (lease == leases.begin() || (--lease)->first + lease->second <= at) return false;
+      at = lease->first + lease->second;
+    }
+    return true;
+  }
+  uint64_t leased() const { return kNodeBytes - left; }
+
+  uint64_t left = kNodeBytes;  // of the node
+  int requests = 0;
+  std::map<uint64_t, uint64_t> leases;
+  Heap heap{kHeapBase, 4 * kNodeBytes,
+            [this](uint64_t at, uint64_t bytes, bool) {
+              ++requests;
+              if (bytes > left) return CUDA_ERROR_OUT_OF_MEMORY;
+              left -= bytes;
+              leases[at] = bytes;
+              return CUDA_SUCCESS;
+            },
+            [this](uint64_t at, uint64_t bytes) {
+              EXPECT_EQ(leases[at], bytes) << "leases are returned whole";
+              leases.erase(at);
+              left += bytes;
+            }};
+};
+
+TEST_F(HeapTest, SmallAllocationLeasesLittle) {
+  EXPECT_TRUE(allocate(kMib));
+  EXPECT_EQ(leased(), wire::kGranularity);
+}
+
+TEST_F(HeapTest, WholePartitionIsOneAllocation) {
+  EXPECT_TRUE(allocate(kNodeBytes));
+  EXPECT_FALSE(allocate(512));
+}
+
+TEST_F(HeapTest, RestIsOneAllocationAfterSmallOnes) {
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(allocate((uint64_t)(1 + i % 3) * kMib));
+  EXPECT_TRUE(allocate(left + heap.unused_bytes()));
+  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(heap.unused_bytes(), 0u);
+}
+
+TEST_F(HeapTest, AllocationsLeaveNothingBetweenThem) {
+  constexpr uint64_t kBytes = 33 * kMib;
+  uint64_t count = 0;
+  while (allocate(kBytes)) ++count;
+  EXPECT_EQ(count, kNodeBytes / (kBytes + kMib)) << "the first ones have leases of their own";
+}
+
+TEST_F(HeapTest, LargeAllocationGoesBackWhole) {
+  EXPECT_TRUE(allocate(kMib));
+  uint64_t first = allocate(128 * kMib);
+  EXPECT_TRUE(allocate(128 * kMib));
+  release(first, 128 * kMib);
+  EXPECT_EQ(leased(), 130 * kMib);
+}
+
+TEST_F(HeapTest, LeasesGrowWithTheMemoryInUse) {
+  for (int i = 0; i < 256; ++i) ASSERT_TRUE(allocate(kMib));
+  EXPECT_LE(requests, 20);
+  EXPECT_LE(leased(), 256 * kMib * 3 / 2);
+}
+
+TEST_F(HeapTest, AllocationsHaveLeasesAndDoNotOverlap) {
+  std::map<uint64_t, uint64_t> held;
+  for (uint64_t i = 0; i < 600; ++i) {
+    uint64_t bytes = (1 + i * 7 % 11) * kMib;
+    if (uint64_t at = allocate(bytes)) held[at] = bytes;
+    if (i % 3) continue;
+    auto it = std::next(held.begin(), (ptrdiff_t)(i % held.size()));
+    release(it->first, it->second);
+    held.erase(it);
+  }
+  uint64_t end = 0;
+  for (auto& [at, bytes] : held) {
+    EXPECT_GE(at, end);
+    end = at + bytes;
+    EXPECT_TRUE(is_leased(at, end));
+  }
+  for (auto& [at, bytes] : held) release(at, bytes);
+  heap.return_unused();
+  EXPECT_EQ(left, kNodeBytes);
+  EXPECT_TRUE(allocate(kNodeBytes));
+}
+
+TEST_F(HeapTest, UnusedLeasesAreKeptForTheNextAllocationsUpToALimit) {
+  uint64_t small = allocate(20 * kMib), large = allocate(100 * kMib);
+  release(small, 20 * kMib);
+  release(large, 100 * kMib);
+  EXPECT_LE(leased(), wire::kLeaseBytes);
+  int before = requests;
+  EXPECT_TRUE(allocate(20 * kMib));
+  EXPECT_EQ(requests, before);
+  heap.return_unused();
+  EXPECT_EQ(heap.unused_bytes(), 0u);
+}
+
+TEST_F(HeapTest, UnusedLeasesMakeRoomForALargerOne) {
+  uint64_t first = allocate(30 * kMib), used = allocate(10 * kMib), last = allocate(30 * kMib);
+  release(first, 30 * kMib);
+  release(last, 30 * kMib);
+  EXPECT_TRUE(used && allocate(kNodeBytes - 40 * kMib));
+}
+
+}  // namespace
+}  // namespace busbar::client
