@@ -20,6 +20,7 @@ SCENARIOS = (
     "blocked_thread_that_launches",
     "handler_installed_before_launch",
     "handler_installed_first",
+    "own_fault_while_gpu_works",
     "small_signal_stack",
     "threads_at_once",
     "forked_child",

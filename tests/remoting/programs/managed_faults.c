@@ -3,6 +3,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -143,6 +145,37 @@ static void handler_installed_first(void) {
   use_managed();
 }
 
+/* An access that waits for the GPU must not hold up the faults of other threads. */
+static sem_t own_faults_done;
+static pthread_barrier_t reads;
+static void wait_for_own_faults(void* unused) {
+  (void)unused;
+  sem_wait(&own_faults_done);
+}
+static void* read_while_gpu_works(void* unused) {
+  pthread_barrier_wait(&reads);
+  require(managed[0] == 0x5a, "the program reads something else");
+  return unused;
+}
+static void own_fault_while_gpu_works(void) {
+  pthread_t t;
+  sem_init(&own_faults_done, 0, 0);
+  pthread_barrier_init(&reads, NULL, 2);
+  install(0);
+  allocate();
+  gpu_writes(0x5a);
+  OK(cuLaunchHostFunc(NULL, wait_for_own_faults, NULL));
+  pthread_create(&t, NULL, read_while_gpu_works, NULL);
+  pthread_barrier_wait(&reads);
+  for (int i = 0; i < 1000; ++i) { /* some of them while the other thread waits */
+    own_fault_is_handled();
+    sched_yield();
+  }
+  sem_post(&own_faults_done);
+  pthread_join(t, NULL);
+  use_managed();
+}
+
 static void default_action_last(void) {
   allocate();
   gpu_writes(0x5a);
@@ -262,6 +295,7 @@ static const struct {
     SCENARIO(handler_installed_last),
     SCENARIO(handler_installed_before_launch),
     SCENARIO(handler_installed_first),
+    SCENARIO(own_fault_while_gpu_works),
     SCENARIO(default_action_last),
     SCENARIO(own_fault_with_default_action),
     SCENARIO(raised_with_default_action),
