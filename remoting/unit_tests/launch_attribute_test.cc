@@ -92,7 +92,7 @@ class LaunchAttributeTest : public testing::Test {
   }
   // Returns the error of the stream, or -1 if the record ended the session.
   int launch(const std::vector<CUlaunchAttribute>& attributes) {
-    wire::Encoder<2048> e(wire::Op::launch, 1, kLaunchStream);
+    wire::Encoder<4096> e(wire::Op::launch, 1, kLaunchStream);
     for (uint32_t w : {kFunction, 1u, 1u, 1u, 1u, 1u, 1u, 0u, (uint32_t)attributes.size(), 0u, 0u})
       e.put(w);
     e.raw(attributes.data(), (uint32_t)(attributes.size() * sizeof attributes[0]));
