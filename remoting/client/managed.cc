@@ -8,7 +8,7 @@
 #include "client/context.h"
 #include "client/device_memory.h"
 #include "client/host_mirror_count.h"
-#include "client/managed_pages.h"
+#include "client/managed_faults.h"
 #include "client/session.h"
 
 namespace busbar::client {

@@ -97,8 +97,8 @@ def test_processes_with_little_memory_leave_the_rest(node: LocalNode, mode: str)
         further = (PROCESSES - 1) * CONTEXT
         assert used_bytes(small[0]) == PROCESSES * LEASE + further
         assert sum(gpu_memory_bytes(node.env)) == PROCESSES * (LEASE + CONTEXT)
-        with filling_program(node.remote_environment(**MODES[mode])) as p:
-            assert line_of(p) == str(PARTITION - PROCESSES * (LEASE + CONTEXT) - CONTEXT)
+        with filling_program(node.remote_environment(**MODES[mode])) as filling:
+            assert line_of(filling) == str(PARTITION - PROCESSES * (LEASE + CONTEXT) - CONTEXT)
 
 
 @pytest.mark.parametrize("mode", WITH_ARENAS)

@@ -1,4 +1,4 @@
-#include "client/managed_pages.h"
+#include "client/managed_faults.h"
 
 #include <cstdio>
 #include <cstring>
