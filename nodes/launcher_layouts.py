@@ -41,6 +41,7 @@ class Kind(IntEnum):
     RESIZED = 209
     SUSPEND_MEMORY = 210
     RESUME_MEMORY = 211
+    MEMORY_WANTED = 212
 
 
 class SessionState(IntEnum):

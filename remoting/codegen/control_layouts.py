@@ -80,7 +80,10 @@ OUTPUTS = (
 
 
 def evaluate(text: str, constants: dict[str, int]) -> int:
-    """Return the value of a number, a constant or a shift of two numbers."""
+    """Return the value of a number, a constant, or a difference or shift of two numbers."""
+    left, _, right = text.partition(" - ")
+    if right:
+        return evaluate(left, constants) - evaluate(right, constants)
     left, _, right = text.partition("<<")
     if right:
         return evaluate(left, constants) << evaluate(right, constants)
