@@ -6,18 +6,26 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <thread>
 
 namespace busbar::client {
 
-// Starts a detached thread that no signal of the program interrupts.
+// Starts a detached thread that no signal of the program interrupts. Returns false where the system
+// permits no more threads: an exception must not leave the functions of the driver's C interface.
 template <typename F>
-void start_fault_thread(F body) {
+[[nodiscard]] bool start_fault_thread(F body) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(body).detach();
+  bool started = true;
+  try {
+    std::thread(body).detach();
+  } catch (const std::exception&) {
+    started = false;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
 }
 
 // Reads one message. Returns false if the descriptor has an error.

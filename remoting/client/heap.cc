@@ -38,11 +38,20 @@ void Heap::remove(Ranges& ranges, uint64_t at, uint64_t bytes) {
   if (at + bytes < end) ranges[at + bytes] = end - at - bytes;
 }
 
-// Best fit keeps large free ranges large.
-bool Heap::allocate_free(uint64_t bytes, uint64_t& at) {
+// True for an address in the lease of a large allocation.
+bool Heap::is_for_large(uint64_t at) const {
+  return std::prev(leases_.upper_bound(at))->second > wire::kLeaseBytes;
+}
+
+// Best fit keeps large free ranges large. Small ranges are taken from the leases of large
+// allocations only with `anywhere`: they would keep such a lease when its allocation ends.
+bool Heap::allocate_free(uint64_t bytes, uint64_t& at, bool anywhere) {
+  anywhere |= bytes > wire::kLeaseBytes;
   auto best = free_.end();
   for (auto it = free_.begin(); it != free_.end(); ++it)
-    if (it->second >= bytes && (best == free_.end() || it->second < best->second)) best = it;
+    if (it->second >= bytes && (best == free_.end() || it->second < best->second) &&
+        (anywhere || !is_for_large(it->first)))
+      best = it;
   if (best == free_.end()) return false;
   at = best->first;
   uint64_t left = best->second - bytes;
@@ -148,18 +157,20 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
   uint64_t need = round_up(bytes, kAlign);
   if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(mutex_);
-  reclaim_completed();
-  if (allocate_free(need, at)) return CUDA_SUCCESS;
-  if (add_lease(need) && allocate_free(need, at)) return CUDA_SUCCESS;
+  if (reclaim_completed()) return_empty_leases(wire::kLeaseBytes);
+  if (allocate_free(need, at, false)) return CUDA_SUCCESS;
+  add_lease(need);
+  if (allocate_free(need, at, true)) return CUDA_SUCCESS;
   if (!pending_.empty()) {
     lock.unlock();
     drain();
     lock.lock();
     reclaim_completed();
-    if (allocate_free(need, at)) return CUDA_SUCCESS;
+    if (allocate_free(need, at, true)) return CUDA_SUCCESS;
   }
   return_empty_leases(0);  // several small leases may make room for a large one
-  return add_last_lease(need) && allocate_free(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return add_last_lease(need) && allocate_free(need, at, true) ? CUDA_SUCCESS
+                                                               : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {

@@ -49,7 +49,8 @@ class Heap {
   };
   static void add(Ranges& ranges, uint64_t at, uint64_t bytes);
   static void remove(Ranges& ranges, uint64_t at, uint64_t bytes);
-  bool allocate_free(uint64_t bytes, uint64_t& at);
+  bool is_for_large(uint64_t at) const;
+  bool allocate_free(uint64_t bytes, uint64_t& at, bool anywhere);
   Place best_place(uint64_t bytes) const;
   bool take_lease(uint64_t at, uint64_t bytes, bool asks);
   bool add_own_lease(uint64_t bytes);

@@ -187,6 +187,8 @@ bool free_managed(CUdeviceptr p, CUresult& result) {
     std::lock_guard lock(table().mutex);
     auto it = table().allocations.find(p);
     if (it == table().allocations.end()) return false;
+    // Without its entry a fault is not resolved: an access before the unmapping would try for ever.
+    it->second.pages->refuse(0, it->second.bytes);
     m = std::move(it->second);
     table().allocations.erase(it);
   }

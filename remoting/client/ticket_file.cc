@@ -66,18 +66,25 @@ static std::string read_whole_text(int fd) {
 }
 
 // ---- files of other PID namespaces ----
+static bool is_private_regular(const struct stat& st) {
+  return S_ISREG(st.st_mode) && !(st.st_mode & 077);
+}
+
 // Reads the ticket from a descriptor, if it is one of `busbar run`.
 static bool read_descriptor(int fd, std::string& text) {
   struct stat st{};
-  if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_mode & 077) return false;
+  if (fd < 0 || fstat(fd, &st) || !is_private_regular(st)) return false;
   if (!has_checksum(read_text(fd))) return false;
   text = read_whole_text(fd);
   return !text.empty();
 }
 
+// Files of other kinds are not opened: that alone has effects on a terminal, a pipe or a device.
 static bool read_descriptor_of(pid_t process, int number, std::string& text) {
   std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(number);
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat st{};
+  if (stat(path.c_str(), &st) || !is_private_regular(st)) return false;
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   bool found = read_descriptor(fd, text);
   if (fd >= 0) ::close(fd);
   return found;
@@ -95,15 +102,16 @@ static pid_t parent_of(pid_t process) {
   return parent;
 }
 
-// The program inherits the descriptor that the path names, with the same number. Where the path is
-// unknown, in a PID namespace, a process whose parent did not pass it on reads that of an ancestor.
+// The path comes first: a program may have inherited a descriptor of this number from another
+// `busbar run`. Where the path is unknown, in a PID namespace, the program reads the descriptor
+// that it inherited, with the same number; if its parent did not pass it on, that of an ancestor.
 static bool read_inherited(const std::string& path, std::string& text) {
   constexpr int kMaxAncestors = 64;
   int process, number, end = 0;
   if (std::sscanf(path.c_str(), "/proc/%d/fd/%d%n", &process, &number, &end) != 2 ||
       (size_t)end != path.size())
     return false;
-  if (read_descriptor(number, text) || read_descriptor_of(process, number, text)) return true;
+  if (read_descriptor_of(process, number, text) || read_descriptor(number, text)) return true;
   pid_t ancestor = getppid();
   for (int i = 0; i < kMaxAncestors && ancestor > 0; ++i, ancestor = parent_of(ancestor))
     if (read_descriptor_of(ancestor, number, text)) return true;
@@ -113,7 +121,8 @@ static bool read_inherited(const std::string& path, std::string& text) {
 // Reads the text of the file. Fails if other users can read the private key in it.
 static bool read_private_file(const std::string& path, std::string& text, std::string& error) {
   if (read_inherited(path, text)) return true;
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // In another PID namespace the path may name a terminal or a pipe.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat st{};
   if (fd < 0 || fstat(fd, &st)) {
     error = "cannot read the ticket file " + path +

@@ -27,8 +27,8 @@ struct TicketFile {
   std::vector<NodeTicket> nodes;
 };
 
-// Reads the file named by BUSBAR_TICKET_FILE, or the descriptor of its number that this process or
-// an ancestor has. Returns false with a message that states the remedy.
+// Reads the file named by BUSBAR_TICKET_FILE, or else the descriptor of its number that this
+// process or an ancestor has. Returns false with a message that states the remedy.
 bool read_ticket_file(TicketFile& out, std::string& error);
 
 }  // namespace busbar::client

@@ -142,8 +142,10 @@ int start_userfaults(FaultResolver resolve) {
     return error;
   }
   g_userfault = fd;
-  start_fault_thread([resolve] { serve_userfaults(resolve); });
-  return 0;
+  if (start_fault_thread([resolve] { serve_userfaults(resolve); })) return 0;
+  g_userfault = -1;
+  close(fd);
+  return EAGAIN;  // what the system reports for a thread too many
 }
 
 std::unique_ptr<ManagedPages> map_userfault_pages(uint64_t base, uint64_t bytes) {

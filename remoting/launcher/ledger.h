@@ -117,6 +117,8 @@ class Ledger {
   static void change_suspension(Record& record, const control::LedgerRequest& request);
   static void end_suspension(Record& record, const std::string& reason);
   bool fits(uint32_t partition, uint64_t bytes);
+  bool has_room(const Slot& s, const control::LedgerRequest& request);
+  bool may_ever_fit(const Slot& s, const control::LedgerRequest& request) const;
   bool has_context_room(const Record& record, uint32_t partition);
   uint32_t contexts(uint32_t partition) const;
   uint64_t room(uint32_t partition, uint32_t contexts) const;

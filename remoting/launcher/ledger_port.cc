@@ -103,6 +103,7 @@ void LedgerPort::ask(const std::string& allocation) {
 
 void LedgerPort::expire_asked() {
   std::lock_guard lock(mutex_);
+  next_expiry_ms_ = transport::now_ms() + kReturnTickMs;
   asking_ = ledgers_.expire_asked(transport::now_ms());
   serve_waiting(nullptr);
 }
@@ -150,7 +151,7 @@ void LedgerPort::run() {
   for (;;) {
     int n = epoll_wait(epoll_, events, kEvents, asking_ ? kReturnTickMs : -1);
     for (int i = 0; i < n; ++i) serve(events[i].data.fd);
-    if (asking_) expire_asked();
+    if (asking_ && transport::now_ms() >= next_expiry_ms_) expire_asked();
   }
 }
 

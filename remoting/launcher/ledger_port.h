@@ -51,6 +51,7 @@ class LedgerPort {
   std::map<SessionId, int> processes_;  // a pidfd of its server
   std::list<int> waiting_;              // connections with such a request, oldest first
   std::atomic<bool> asking_{false};     // sessions have been asked for unused memory
+  int64_t next_expiry_ms_ = 0;          // of the thread in run()
 };
 
 }  // namespace busbar::launcher

@@ -18,10 +18,25 @@ bool Ledger::must_wait(Slot& s, const LedgerRequest& request) {
   if (op == LedgerOp::resume)
     s.waits = request.bytes > room(p, contexts(p));
   else if (op == LedgerOp::reclaim)
-    s.waits = !fits(p, request.bytes) && awaits_others(s, request);
+    s.waits = !has_room(s, request) && may_ever_fit(s, request) && awaits_others(s, request);
   else if (op == LedgerOp::open_context)
     s.waits = !has_context_room(s.record, p) && awaits_others(s, request);
   return s.waits;
+}
+
+// The first look finds sessions that have ended; their ends are also reported, so others need not.
+bool Ledger::has_room(const Slot& s, const LedgerRequest& request) {
+  uint32_t p = request.partition;
+  return s.asked_for == request.sequence ? request.bytes <= room(p, contexts(p))
+                                         : fits(p, request.bytes);
+}
+
+// False for a request that does not fit beside what the session itself has: others need not return
+// anything for it.
+bool Ledger::may_ever_fit(const Slot& s, const LedgerRequest& request) const {
+  uint32_t p = request.partition;
+  CheckedSize least = CheckedSize(context_bytes_[p]) + s.record.charged_bytes[p] + request.bytes;
+  return least.within(limit_bytes_[p]);
 }
 
 // Asks the other sessions once for each request. A session that waits itself returned its own

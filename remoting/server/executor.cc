@@ -62,6 +62,7 @@ void Executor::advance() {
     queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
+  if (completions_.idle() && queues_.idle()) ask_for_unused_memory(s_);
   if (s_.turns) s_.turns->end_pass();
   holds_too_much_ |= !limit_held_records();
 }
@@ -87,7 +88,8 @@ bool Executor::limit_held_records() {
 }
 
 bool Executor::awaits_completions() const {
-  return !queues_.idle() || (s_.turns && s_.turns->is_draining()) || suspension_.is_draining();
+  return !queues_.idle() || (s_.turns && s_.turns->is_draining()) || suspension_.is_draining() ||
+         s_.memory_wanted;
 }
 
 // Lets the background thread publish. Returns true if a parked record may run already.
@@ -202,6 +204,7 @@ bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
 // Handles a record with its whole payload, of which the first bytes may have come in parts.
 bool Executor::handle_whole(Record& r) {
   if (!(r.head.flags & wire::kInParts)) return handle(r);
+  if (r.head.opcode == (uint16_t)wire::Op::part) return false;  // it would copy 32 MiB each time
   std::vector<uint8_t> payload;
   return pipeline_.parts.complete(r, payload) && handle(r);
 }

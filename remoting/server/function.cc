@@ -51,7 +51,7 @@ CUresult list_names(Session& s, uint32_t module, std::string& out) {
   if (CUresult r = functions_of(s, m->handle, wire::kMaxListElements, list)) return r;
   append<uint32_t>(out, (uint32_t)list.size());
   for (auto f : list) append_text(out, name_of(s, f));
-  return CUDA_SUCCESS;
+  return out.size() > wire::kMaxFrameBytes - 64 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 // function, grid, block, shared bytes, number of attributes, attributes -> a number

@@ -21,6 +21,9 @@ void announce_partition_sizes(Session& s) {
     s.link.send(wire::Frame::partition_size, &body, sizeof body);
   }
   s.exceeds_partition = exceeded;
+}
+
+void ask_for_unused_memory(Session& s) {
   if (!s.memory_wanted.exchange(false)) return;
   if (s.active_captures)  // the return of a lease waits for the GPU, which would end a capture
     s.account.confirm_return();

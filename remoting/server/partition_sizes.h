@@ -9,7 +9,11 @@ namespace busbar::server {
 struct Session;
 
 // Sends a frame for each partition whose size, or whether it is exceeded, differs from what the
-// client knows, and a frame if memory is wanted.
+// client knows.
 void announce_partition_sizes(Session& s);
+
+// Asks the client for unused memory if another session wants it. Call it when no work of the
+// session is under way: the return of a lease waits for the GPU, which may wait for the program.
+void ask_for_unused_memory(Session& s);
 
 }  // namespace busbar::server

@@ -146,6 +146,19 @@ TEST_F(ExecutorTest, ClientIsToldThatMemoryIsWantedUnlessItCaptures) {
   EXPECT_TRUE(told().empty());
 }
 
+// The return of a lease waits for the GPU, and a kernel may wait for the program.
+TEST_F(ExecutorTest, ClientIsAskedForMemoryWhenItsWorkHasEnded) {
+  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
+  EXPECT_TRUE(send(wire::Op::host_function, kLegacy, {3, 0}));
+  EXPECT_TRUE(send(wire::Op::completion_fence, kLegacy, {}));
+  t.session->memory_wanted = true;
+  executor.advance();
+  EXPECT_TRUE(t.session->memory_wanted);
+  EXPECT_TRUE(send(wire::Op::host_function_done, 0, {3, 0}));
+  executor.advance();
+  EXPECT_FALSE(t.session->memory_wanted);
+}
+
 // A helper thread wakes the executor only if it sees the pause.
 TEST_F(ExecutorTest, WorkThatEndsBeforeThePauseBeginsEndsIt) {
   t.session->posted_bytes = wire::kPauseAllBytes + 1;

@@ -78,6 +78,15 @@ TEST_F(HeapTest, LargeAllocationGoesBackWhole) {
   EXPECT_EQ(leased(), 130 * kMib);
 }
 
+TEST_F(HeapTest, SmallAllocationDoesNotKeepTheLeaseOfALargeOne) {
+  constexpr uint64_t kLarge = 101 * kMib + 512;
+  ASSERT_TRUE(allocate(64 << 10));
+  uint64_t large = allocate(kLarge);
+  ASSERT_TRUE(large && allocate(512 << 10));
+  release(large, kLarge);
+  EXPECT_LT(leased(), 8 * kMib);
+}
+
 TEST_F(HeapTest, LeasesGrowWithTheMemoryInUse) {
   for (int i = 0; i < 256; ++i) ASSERT_TRUE(allocate(kMib));
   EXPECT_LE(requests, 20);

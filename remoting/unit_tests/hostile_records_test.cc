@@ -64,6 +64,13 @@ TEST_F(HostileRecordsTest, StreamWithAKnownIdEndsTheSession) {
   EXPECT_FALSE(send(wire::Op::create_stream, 0, {kStream, CU_STREAM_NON_BLOCKING, 0}));
 }
 
+TEST_F(HostileRecordsTest, PartThatIsSentInPartsEndsTheSession) {
+  wire::Encoder<> part(wire::Op::part, 0);
+  uint64_t used = 0;
+  part.flags(wire::kInParts).put<uint64_t>(0);
+  EXPECT_FALSE(executor.process(part.finish(), part.size(), used));
+}
+
 TEST_F(HostileRecordsTest, PartsComeBeforeThePayloadOfTheRecordThatEndsThem) {
   wire::Encoder<> part(wire::Op::part, 0), rest(wire::Op::begin_capture, kContext, kStream);
   uint64_t used = 0;

@@ -62,6 +62,13 @@ TEST_F(LedgerReclaimTest, RequestWithoutRoomAsksEachSessionWithMemoryOnce) {
   EXPECT_TRUE(asked().empty());
 }
 
+TEST_F(LedgerReclaimTest, RequestThatCanNeverFitAsksNoSession) {
+  send(kHolding, LedgerOp::reserve, 600);
+  LedgerAnswer answer = send(kAsking, LedgerOp::reclaim, kReclaimLimit - kReclaimContext + 1);
+  EXPECT_TRUE(answer.sequence && !answer.granted);
+  EXPECT_TRUE(asked().empty());
+}
+
 TEST_F(LedgerReclaimTest, RequestIsGrantedWhenMemoryIsReturned) {
   send(kHolding, LedgerOp::reserve, 600);
   EXPECT_TRUE(waits(kAsking, 400));

@@ -17,7 +17,7 @@ IN_A_CHILD = (
     "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], close_fds=True)"
 )
 AFTER_A_LINE = "input(); " + INITIALISE
-REUSED = "import os, sys; os.dup2(os.open('/dev/null', os.O_RDONLY), int(sys.argv[1])); "
+REUSED = "import os, sys; os.dup2(os.open(sys.argv[2], os.O_RDONLY), int(sys.argv[1])); "
 OWN_NAMESPACE = ["unshare", "--fork", "--pid", "--mount-proc"]
 NO_DEVICE = "100"
 
@@ -73,7 +73,17 @@ def test_program_in_a_pid_namespace_has_the_gpu(
 
 def test_program_that_uses_the_number_for_another_file_reads_the_path(started: Run) -> None:
     code = REUSED + INITIALISE
-    assert started.output(*python(code, str(started.file.descriptor))) == "0"
+    assert started.output(*python(code, str(started.file.descriptor), os.devnull)) == "0"
+
+
+def test_program_that_inherited_the_ticket_of_another_run_reads_the_path(started: Run) -> None:
+    other = TicketFile()
+    other.replace("node none\n")
+    code = REUSED + INITIALISE
+    try:
+        assert started.output(*python(code, str(started.file.descriptor), other.path)) == "0"
+    finally:
+        other.close()
 
 
 @pytest.mark.parametrize("namespace", [[], OWN_NAMESPACE], ids=["same", "own"])
