@@ -57,20 +57,27 @@ def pools(draw: st.DrawFn) -> list[GpuCapacity]:
             draw(st.booleans()),
             draw(st.sampled_from([{}, {"rack": "1"}, {"rack": "2"}])),
         )
-        gpus.append(
-            gpu(
-                1000 + i,
-                draw(st.integers(1, nodes)),
-                free=draw(st.sampled_from([0, 20, 50, 99, 100])),
-                memory=memory,
-                model=model,
-                labels=labels,
-                usable=usable,
-                unusable_reason="" if usable else "it is cordoned",
-                driver_version=(draw(st.integers(500, 600)),),
-            )
+        capacity = gpu(
+            1000 + i,
+            draw(st.integers(1, nodes)),
+            free=draw(st.sampled_from([0, 20, 50, 99, 100])),
+            memory=memory,
+            model=model,
+            labels=labels,
+            usable=usable,
+            unusable_reason="" if usable else "it is cordoned",
+            driver_version=(draw(st.integers(500, 600)),),
         )
+        if draw(st.booleans()):  # partitions that take little memory
+            capacity = replace(capacity, free_memory_bytes=memory)
+        gpus.append(capacity)
     return gpus
+
+
+HALF_OF_COMPUTE = replace(gpu(1, free=50), free_memory_bytes=80 * GIB)
+HALF_OF_MEMORY = replace(gpu(1), free_memory_bytes=40 * GIB)
+MORE_THAN_HALF_OF_COMPUTE = Request(1, percent=51, memory_bytes=GIB)
+MORE_THAN_HALF_OF_MEMORY = Request(1, percent=1, memory_bytes=40 * GIB + 1)
 
 
 requests = st.one_of(
@@ -100,6 +107,10 @@ chains = st.lists(st.sampled_from(list(Policy)), unique=True, min_size=1)
 
 
 @given(pools(), requests, chains)
+@example([HALF_OF_COMPUTE], MORE_THAN_HALF_OF_COMPUTE, [Policy.PACK])
+@example([HALF_OF_COMPUTE], replace(MORE_THAN_HALF_OF_COMPUTE, percent=50), [Policy.PACK])
+@example([HALF_OF_MEMORY], MORE_THAN_HALF_OF_MEMORY, [Policy.PACK])
+@example([HALF_OF_MEMORY], replace(MORE_THAN_HALF_OF_MEMORY, memory_bytes=40 * GIB), [Policy.PACK])
 def test_request_is_placed_exactly_if_it_fits(
     gpus: list[GpuCapacity], request: Request, policies: list[Policy]
 ) -> None:
@@ -148,6 +159,8 @@ def test_placement_is_independent_of_row_order(
 
 
 @given(pools(), requests)
+@example([HALF_OF_COMPUTE], MORE_THAN_HALF_OF_COMPUTE)
+@example([HALF_OF_MEMORY], MORE_THAN_HALF_OF_MEMORY)
 @example(
     [replace(gpu(1, free=20), free_memory_bytes=80 * GIB)], Request(1, memory_bytes=16 * GIB + 1)
 )  # its share of compute is 21 %
