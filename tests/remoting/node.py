@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from appliance.allocations.tickets import SigningKey, TicketPartition, issue
-from deploy.supervisor import BUILD, ROOT, SOFTGPU, wait_for
+from deploy import supervisor
+from deploy.supervisor import ROOT, wait_for
 from nodes.launcher_control import (
     Grant,
     Grants,
@@ -31,6 +32,14 @@ from nodes.launcher_control import (
 )
 from nodes.launcher_layouts import TicketKey
 from tests.ports import port
+
+BUILD = Path(os.environ.get("BUSBAR_TEST_BUILD", supervisor.BUILD))
+"""Folder of the data plane; BUSBAR_TEST_BUILD can name a sanitized build."""
+SOFTGPU = BUILD / "softgpu"
+PRELOADED = (
+    {"LD_PRELOAD": os.environ["BUSBAR_TEST_PRELOAD"]} if "BUSBAR_TEST_PRELOAD" in os.environ else {}
+)
+"""The run-time library of a sanitized build, which a program must load before ours."""
 
 
 def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
@@ -45,7 +54,7 @@ def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
 
 def direct_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a program that runs on the software GPU without remoting."""
-    return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)}
+    return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)} | PRELOADED
 
 
 def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
@@ -63,10 +72,6 @@ def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
     return [
         sum(p["memory_bytes"] for p in json.loads(line)["processes"]) for line in out.splitlines()
     ]
-
-
-PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))
-"""Folder of launcher and session server; BUSBAR_TEST_LAUNCHER can name a sanitized build."""
 
 
 def b64(data: bytes) -> str:
@@ -139,7 +144,7 @@ class LocalNode:
         partitions: Sequence[Partition] = (),
         user: int | None = None,
         capabilities: Sequence[str] = (),
-        session_program: Path = PROGRAMS / "busbar-session",
+        session_program: Path = BUILD / "busbar-session",
         inherited: Sequence[int] = (),
         machine: Sequence[str] = (),
         **environment: str,
@@ -214,7 +219,7 @@ class LocalNode:
 
     def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
-            str(PROGRAMS / "busbar-spawner"),
+            str(BUILD / "busbar-spawner"),
             "--runtime",
             str(self.runtime),
             "--session-program",
@@ -232,7 +237,7 @@ class LocalNode:
 
     def _start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         command = [
-            str(PROGRAMS / "busbar-launcher"),
+            str(BUILD / "busbar-launcher"),
             "--runtime",
             str(self.runtime),
             "--agent-socket",
@@ -335,6 +340,7 @@ class LocalNode:
                 "BUSBAR_TICKET_FILE": str(self.ticket_file()),
                 "LD_LIBRARY_PATH": str(BUILD / "client"),
             }
+            | PRELOADED
             | more
         )
 

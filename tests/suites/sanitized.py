@@ -1,7 +1,8 @@
-"""Launcher and session server under AddressSanitizer and UndefinedBehaviorSanitizer.
+"""The data plane under AddressSanitizer and UndefinedBehaviorSanitizer: `./test --long sanitized`.
 
-`./test --long sanitized` builds them and runs on them the conformance programs, the attacks on the
-data port and those with sizes that overflow.
+Client library, session server, launcher, spawner and software GPU are built with them. On them run
+the conformance programs, the attacks on the data port and those with sizes that overflow. The
+programs themselves are not instrumented.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from deploy.supervisor import ROOT
 FOLDER = ROOT / "build" / "sanitized"
 BUILD = """
 . "$ROOT/deploy/setup.sh"
-TARGETS="busbar-launcher busbar-spawner busbar-session" \
-  build_remoting "$0" -DSANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release
+build_remoting "$0" -DSANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release
 """
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
@@ -29,8 +29,10 @@ TESTS = [
 
 
 def main() -> None:
-    env = os.environ | OPTIONS | {"ROOT": str(ROOT), "BUSBAR_TEST_LAUNCHER": str(FOLDER)}
+    runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
+    env = os.environ | OPTIONS | {"ROOT": str(ROOT)}
     subprocess.run(["sh", "-ec", BUILD, str(FOLDER)], cwd=ROOT, env=env, check=True)
+    env |= {"BUSBAR_TEST_BUILD": str(FOLDER), "BUSBAR_TEST_PRELOAD": runtime}
     command = [sys.executable, "-m", "pytest", "-n", "2", *TESTS, *sys.argv[1:]]
     sys.exit(subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
 

@@ -103,7 +103,7 @@ def reports(node: local.LocalNode, folder: Path) -> list[str]:
 
 def main() -> None:
     build()
-    local.PROGRAMS, local.SOFTGPU = BUILD, BUILD / "softgpu"
+    local.BUILD, local.SOFTGPU = BUILD, BUILD / "softgpu"
     with tempfile.TemporaryDirectory(prefix="busbar-tsan-") as folder:
         os.environ["BUSBAR_SOFTGPU_CACHE"] = f"{folder}/kernels"
         node = local.LocalNode(
