@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "nvml/require.h"
+#include "pci_address.h"
 
 using namespace busbar;
 using namespace busbar::nvml;
@@ -43,10 +44,11 @@ API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) 
 }
 API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) {
   LOCK_LIBRARY;
-  unsigned domain = 0, bus = 0, slot = 0;
-  CHECK_ARGUMENT(id && out && std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) == 3);
+  CHECK_ARGUMENT(id && out);
+  auto address = busbar::read_pci_address(id);
+  CHECK_ARGUMENT(address);
   for (Device* d : library().devices)
-    if (d->identity.domain == domain && d->identity.bus == bus && d->identity.slot == slot) {
+    if (address == busbar::PciAddress{d->identity.domain, d->identity.bus, d->identity.slot}) {
       *out = (nvmlDevice_t)d;
       return NVML_SUCCESS;
     }

@@ -6,6 +6,7 @@
 
 #include "client/api/require.h"
 #include "client/open_session.h"
+#include "pci_address.h"
 
 using namespace busbar::client;
 
@@ -108,12 +109,12 @@ API CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice dev) {
 
 API CUresult cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
   REQUIRE_SESSION;
-  unsigned domain = 0, bus = 0, slot = 0;
-  if (!out || !id || std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
+  auto address = busbar::read_pci_address(id);
   for (Device* d : session()->devices)
-    if (d->pci_domain == domain && d->attributes[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == (int)bus &&
-        d->attributes[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID] == (int)slot) {
+    if (address == busbar::PciAddress{d->pci_domain,
+                                      (unsigned)d->attributes[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID],
+                                      (unsigned)d->attributes[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID]}) {
       *out = d->ordinal;
       return CUDA_SUCCESS;
     }

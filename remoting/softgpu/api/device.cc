@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "pci_address.h"
 #include "softgpu/api/require.h"
 #include "softgpu/device/identity.h"
 
@@ -154,11 +155,10 @@ API CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice dev) {
 
 API CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* id) {
   REQUIRE_DRIVER();
-  unsigned domain = 0, bus = 0, slot = 0, function = 0;
-  if (!dev || !id || std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!dev || !id) return CUDA_ERROR_INVALID_VALUE;
+  auto address = busbar::read_pci_address(id);
   for (auto& d : driver()->devices)
-    if (bus_of(*d) == (int)bus) {
+    if (address == busbar::PciAddress{.bus = (unsigned)bus_of(*d)}) {
       *dev = d->ordinal;
       return CUDA_SUCCESS;
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "export.h"
+#include "pci_address.h"
 #include "softgpu/device/clock.h"
 #include "softgpu/device/engine.h"
 #include "softgpu/device/identity.h"
@@ -176,11 +177,15 @@ API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) 
 
 API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) {
   REQUIRE_NVML();
-  unsigned domain, bus;
-  REQUIRE_ARGUMENT(id && out && std::sscanf(id, "%x:%x:", &domain, &bus) == 2);
-  if (bus < 1 || bus > g_devices->size()) return NVML_ERROR_NOT_FOUND;
-  *out = (nvmlDevice_t) & (*g_devices)[bus - 1];
-  return NVML_SUCCESS;
+  REQUIRE_ARGUMENT(id && out);
+  auto address = busbar::read_pci_address(id);
+  REQUIRE_ARGUMENT(address);
+  for (auto& d : *g_devices)
+    if (address == busbar::PciAddress{.bus = (unsigned)d.index + 1}) {
+      *out = (nvmlDevice_t)&d;
+      return NVML_SUCCESS;
+    }
+  return NVML_ERROR_NOT_FOUND;
 }
 
 API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i) {
