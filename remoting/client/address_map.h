@@ -27,7 +27,8 @@ struct Region {
   uint64_t base = 0, bytes = 0;
   uint64_t id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID
   Context* context = nullptr;
-  unsigned flags = 0;  // of the function that created it
+  unsigned flags = 0;        // of the function that created it
+  bool synchronous = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   bool on_device() const {
     return kind == device || kind == global || kind == mapped || kind == managed;
   }
@@ -57,6 +58,16 @@ class AddressMap {
     if (it == regions_.begin()) return {};
     --it;
     return address - it->first < it->second.bytes ? it->second : Region{};
+  }
+  // Returns false if the address is not in device memory.
+  bool set_synchronous(uint64_t address, bool value) {
+    std::unique_lock lock(mutex_);
+    auto it = regions_.upper_bound(address);
+    if (it == regions_.begin()) return false;
+    Region& r = (--it)->second;
+    if (address - r.base >= r.bytes || !r.on_device()) return false;
+    r.synchronous = value;
+    return true;
   }
   std::vector<Region> of_context(const Context* c) const {
     std::shared_lock lock(mutex_);

@@ -17,15 +17,14 @@ struct Parameter {
   uint32_t offset, bytes;
 };
 
-constexpr int kFunctionAttributes = 16;
 constexpr uint32_t kMaxParameterBytes = 32764;  // limit of CUDA
 
 struct Function {
   Module* module = nullptr;
   uint32_t id = 0;
   std::string name;
-  int attributes[kFunctionAttributes] = {};             // by CUfunction_attribute
-  uint32_t attribute_status[kFunctionAttributes] = {};  // CUresult of each attribute
+  int attributes[wire::kFunctionAttributes] = {};             // by CUfunction_attribute
+  uint32_t attribute_status[wire::kFunctionAttributes] = {};  // CUresult of each attribute
   std::vector<Parameter> layout;
   bool has_unaligned = false;    // a packed parameter, whose addresses are at no multiple of 8
   uint32_t parameter_bytes = 0;  // at most kMaxParameterBytes

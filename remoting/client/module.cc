@@ -65,7 +65,7 @@ Function* read_function(Module* m, const std::string& name, uint32_t id, wire::D
   f->module = m;
   f->name = name;
   f->id = id;
-  for (int i = 0; i < kFunctionAttributes; ++i) {
+  for (int i = 0; i < wire::kFunctionAttributes; ++i) {
     f->attributes[i] = d.get<int32_t>();
     f->attribute_status[i] = d.get<uint32_t>();
   }

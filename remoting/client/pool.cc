@@ -81,6 +81,12 @@ void note_pool_allocation(Pool* p, uint64_t at, uint64_t bytes) {
   p->used_high = std::max(p->used_high, p->used);
 }
 
+Pool* pool_of(uint64_t at) {
+  std::lock_guard lock(pools().mutex);
+  auto it = pools().allocations.find(at);
+  return it == pools().allocations.end() ? nullptr : it->second.first;
+}
+
 void note_pool_free(uint64_t at, Heap::Done done) {
   Pool* p;
   uint64_t bytes;

@@ -41,6 +41,8 @@ void set_current_pool(Device* d, Pool* p);
 // Subtracts memory whose use has ended from `used`. Call with the pool's mutex.
 void reclaim_completed(Pool& p);
 
+Pool* pool_of(uint64_t at);  // of the allocation that begins there; null: none
+
 // Charges an allocation to a pool.
 void note_pool_allocation(Pool* p, uint64_t at, uint64_t bytes);
 // Notes that memory of a pool was freed; ignores other memory.

@@ -1,4 +1,4 @@
-"""Values of the enumerations in cuda.h."""
+"""Values of the enumerations in cuda.h and nvml.h."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Enumerations = dict[str, list[str]]
 def of_header(header: Path) -> Enumerations:
     """Return the names of the values of each enumeration, by its type."""
     text = re.sub(r"\s+", " ", preprocess(header))
-    found = re.findall(r"typedef enum \w* ?\{([^{}]*)\} (CU\w+);", text)
+    found = re.findall(r"typedef enum \w* ?\{([^{}]*)\} ((?:CU|nvml)\w+);", text)
     return {name: names_of(body) for body, name in found}
 
 

@@ -7,7 +7,6 @@
 namespace busbar::server {
 
 namespace {
-constexpr int kFunctionAttributes = 16;
 constexpr uint32_t kMaxParameters = 32764;  // one for each byte that CUDA permits
 
 // Lists the functions of a module; none if there are more than `most`.
@@ -76,7 +75,7 @@ void reply_occupancy(Session& s, wire::Decoder in,
 CUresult describe_function(Session& s, CUfunction f, std::string& out) {
   if (CUresult r = s.cu.cuFuncLoad(f)) return r;
   if (CUresult r = s.limits.admit(s.current_partition(), f)) return r;
-  for (int a = 0; a < kFunctionAttributes; ++a) {
+  for (int a = 0; a < wire::kFunctionAttributes; ++a) {
     int value = 0;
     CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);
     append<int32_t>(out, value);

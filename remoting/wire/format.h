@@ -8,7 +8,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 12;
+constexpr uint32_t kProtocolVersion = 13;
 
 // ---- limits ----
 // Bytes of one record with its header. A launch carries at most 32,764 bytes of parameters.
@@ -42,7 +42,8 @@ constexpr uint64_t kPauseAllBytes = 72ull << 20;
 constexpr uint64_t kMaxHeldBytes = 128ull << 20;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxDescriptionBytes = 32 << 10;  // of the devices of a session
-constexpr int kDeviceAttributes = 160;
+// Attributes in the description of a device and of a function: more than cuda.h declares today.
+constexpr int kDeviceAttributes = 256, kFunctionAttributes = 32;
 
 // ---- arenas ----
 constexpr uint64_t kArenaMemoryMultiple = 4;  // size of an arena as a multiple of the memory

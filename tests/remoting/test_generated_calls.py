@@ -9,7 +9,7 @@ import pytest
 
 from deploy.supervisor import ROOT, SOFTGPU
 from remoting.codegen.tested import RECORD, read
-from tests.remoting.calls import program, results
+from tests.remoting.calls import forms, program, results
 from tests.remoting.calls.record import GENERATED, implemented, unproven
 from tests.remoting.calls.recorder import CLIENT, Recorder, read_record
 from tests.remoting.node import LocalNode, softgpu_environment
@@ -64,6 +64,14 @@ def test_calls_have_the_same_outcome_directly_and_remoted(
     direct: str, remoted: tuple[str, Path]
 ) -> None:
     assert results.unlisted(direct, remoted[0]) == []
+
+
+def test_each_value_that_the_headers_declare_is_accepted_unless_it_is_listed(
+    remoted: tuple[str, Path],
+) -> None:
+    names = {name for values in forms.declared().values() for name in values}
+    assert results.refused_forms(remoted[0], names) == []
+    assert sum(f"={name} " in remoted[0] for name in names) > 700
 
 
 def test_record_claims_no_call_that_was_not_executed(remoted: tuple[str, Path]) -> None:

@@ -9,7 +9,7 @@ using namespace busbar::client;
 
 API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction h) {
   REQUIRE_FUNCTION(f, h);
-  if (!value || (int)which < 0 || (int)which >= kFunctionAttributes)
+  if (!value || (int)which < 0 || (int)which >= busbar::wire::kFunctionAttributes)
     return CUDA_ERROR_INVALID_VALUE;
   *value = f->attributes[which];
   return (CUresult)f->attribute_status[which];
@@ -21,7 +21,7 @@ API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkern
 API CUresult cuFuncSetAttribute(CUfunction h, CUfunction_attribute which, int value) {
   if (CUresult r = send_cuFuncSetAttribute(h, which, value)) return r;
   REQUIRE_FUNCTION(f, h);
-  if ((int)which < kFunctionAttributes) f->attributes[which] = value;
+  if ((int)which < busbar::wire::kFunctionAttributes) f->attributes[which] = value;
   return CUDA_SUCCESS;
 }
 API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel k, CUdevice) {

@@ -100,7 +100,7 @@ CUresult append_graph(CUgraph g, int depth, std::string& out) {
 // The flags ask for more details of nodes; every text has their types, and the kernels' names and
 // sizes.
 API CUresult cuGraphDebugDotPrint(CUgraph g, const char* path, unsigned flags) {
-  constexpr unsigned kAllFlags = 2 * CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS - 1;
+  constexpr unsigned kAllFlags = 2 * CU_GRAPH_DEBUG_DOT_FLAGS_FABRIC_CPY_BATCH_NODE_PARAMS - 1;
   if (!path || flags & ~kAllFlags) return CUDA_ERROR_INVALID_VALUE;
   std::string text = "digraph dot {\n";
   if (CUresult r = append_graph(g, 0, text)) return r;

@@ -3,6 +3,7 @@
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/mapped.h"
+#include "client/pool.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -12,6 +13,41 @@ using namespace busbar::client;
 static CUdeviceptr device_address(const Region& r, CUdeviceptr p) {
   uint64_t mapped = r.on_host() && has_host_mirrors() ? mapped_address(p) : 0;
   return mapped ? mapped : p;
+}
+
+// Return whether the device of the current context, if there is one, can access the memory.
+static bool is_accessible(const Region& r) {
+  Context* current = current_context();
+  return r.on_host() || r.kind == Region::managed || !current ||
+         current->device == r.context->device;
+}
+
+// Fills in what belongs to the memory behind an address.
+static CUresult memory_attribute(void* data, CUpointer_attribute which, const Region& r) {
+  Pool* pool = r.kind == Region::device ? pool_of(r.base) : nullptr;
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned*)data = r.synchronous; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      *(unsigned*)data = r.kind == Region::device && !pool;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(uint64_t*)data = 0; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL: *(int*)data = -1; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: *(unsigned*)data = 0; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      *(unsigned*)data =
+          is_accessible(r) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      *(void**)data = pool ? pool->handle : nullptr;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      *(unsigned long long*)data = r.id;
+      return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r,
@@ -41,7 +77,7 @@ static CUresult pointer_attribute(void* data, CUpointer_attribute which, const R
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned*)data = 1; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default: return memory_attribute(data, which, r);
   }
 }
 
@@ -94,7 +130,7 @@ API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void
 API CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdeviceptr p) {
   REQUIRE_SESSION;
   return value && which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
-                 session()->addresses.find(p).on_device()
+                 session()->addresses.set_synchronous(p, *(const unsigned*)value)
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
 }

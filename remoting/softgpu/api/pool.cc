@@ -191,6 +191,21 @@ API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
+      *(CUmemAllocationType*)value = CU_MEM_ALLOCATION_TYPE_PINNED;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
+      *(CUmemAllocationHandleType*)value = CU_MEM_HANDLE_TYPE_NONE;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_LOCATION_ID: *(int*)value = p->ordinal; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_LOCATION_TYPE:
+      *(CUmemLocationType*)value = CU_MEM_LOCATION_TYPE_DEVICE;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_MAX_POOL_SIZE: *(cuuint64_t*)value = 0; return CUDA_SUCCESS;  // no maximum
+    case CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED: *(int*)value = 0; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_LOCALITY_DOMAIN_ID:
+      *(int*)value = -1;
+      return CUDA_SUCCESS;  // not localized
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }

@@ -6,8 +6,9 @@ using namespace softgpu;
 // Attributes that affect only the speed of work. They are stored and have no effect.
 static bool is_performance_attribute(CUstreamAttrID a) {
   return a == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
-         a == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
-         a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN || a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP;
+         a == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || a == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+         a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN || a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+         a == CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
 }
 
 API CUresult cuStreamSetAttribute(CUstream h, CUstreamAttrID which,
@@ -23,13 +24,9 @@ API CUresult cuStreamSetAttribute(CUstream h, CUstreamAttrID which,
 API CUresult cuStreamGetAttribute(CUstream h, CUstreamAttrID which, CUstreamAttrValue* value) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_STREAM_REF(s, h, c);
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || !is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
   *value = {};
-  if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
-    value->priority = s->priority;
-    return CUDA_SUCCESS;
-  }
-  if (!is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
+  if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) value->priority = s->priority;
   std::lock_guard lock(c->mutex);
   if (auto it = s->attributes.find(which); it != s->attributes.end()) *value = it->second;
   return CUDA_SUCCESS;

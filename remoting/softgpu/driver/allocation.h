@@ -23,6 +23,7 @@ struct Allocation {
   int ordinal = 0;     // device
   uint64_t id = 0;     // never reused
   bool managed = false;
+  bool synchronous = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
 };
 
 }  // namespace softgpu

@@ -59,6 +59,12 @@ void add_to_pool(Pool* p, uint64_t base, uint64_t bytes) {
   p->used_high = std::max(p->used_high, p->used);
 }
 
+Pool* pool_of(uint64_t base) {
+  std::lock_guard lock(pools_mutex());
+  auto it = owners().find(base);
+  return it == owners().end() ? nullptr : it->second;
+}
+
 void remove_from_pool(uint64_t base, uint64_t bytes) {
   std::lock_guard lock(pools_mutex());
   auto it = owners().find(base);

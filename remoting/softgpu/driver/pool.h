@@ -24,6 +24,7 @@ void set_current_pool(int ordinal, Pool* p);
 
 // Add an allocation to the use of its pool.
 void add_to_pool(Pool* p, uint64_t base, uint64_t bytes);
+Pool* pool_of(uint64_t base);  // null: the memory came from none
 // Subtract freed memory from the use of its pool, if it came from one.
 void remove_from_pool(uint64_t base, uint64_t bytes);
 

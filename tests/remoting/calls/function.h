@@ -3,11 +3,17 @@
 #include <cstdint>
 #include <span>
 
+// A value that the header declares for a parameter; see forms.py.
+struct Form {
+  const char* name;
+  uint64_t value;
+};
 struct Parameter {
   const char* name;
   char form;       // see exported.py
   unsigned bytes;  // of a number, or of the number behind a pointer
   const char* value;
+  std::span<const Form> forms;
 };
 struct Function {
   const char* name;

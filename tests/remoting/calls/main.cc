@@ -1,4 +1,5 @@
-// Calls every exported function with valid arguments, and with each argument bad in turn.
+// Calls every exported function with valid arguments, with each argument bad in turn, and with each
+// value that the headers declare for an argument.
 //
 //   calls check [FUNCTION...]   one line a function: the result of each call
 //   calls forms                 one line for each row of the cuGetProcAddress table
@@ -24,6 +25,13 @@ void print_results(const Function& f, const Arguments& a) {
   }
 }
 
+std::vector<Fault> faults_and_forms(const Parameter& p) {
+  std::vector<Fault> all = faults_of(p);
+  for (const Form& form : p.forms)
+    all.push_back({form.name, [&form](Objects&) { return form.value; }});
+  return all;
+}
+
 // Print the results of a function. The objects are new after a call that succeeded.
 void check(const Function& f, Objects& objects) {
   void* symbol = symbol_of(f);
@@ -33,7 +41,7 @@ void check(const Function& f, Objects& objects) {
   printf("%s: valid %d", f.name, result);
   if (!result) print_results(f, a);
   for (size_t i = 0; i < f.parameters.size(); ++i)
-    for (const Fault& fault : faults_of(f.parameters[i])) {
+    for (const Fault& fault : faults_and_forms(f.parameters[i])) {
       note(f, f.parameters[i].name, fault.name.c_str());
       if (!result) objects.forget();
       a = valid_arguments(f, objects);

@@ -224,6 +224,12 @@ uint64_t make_clone(Objects& o) {
   return made(cuGraphClone, (CUgraph)o.get("graph"));
 }
 
+uint64_t make_one_in_each_byte(Objects&) {
+  uint64_t memory = made(cuMemAlloc, kMemoryBytes);
+  OK(cuMemsetD8(memory, 1, kMemoryBytes));
+  return memory;
+}
+
 const std::map<std::string, Create>& creators() {
   static const std::map<std::string, Create> all = {
       {"context", [](Objects& o) { return word(o.context()); }},
@@ -249,6 +255,7 @@ const std::map<std::string, Create>& creators() {
        [](Objects& o) { return made(cuLibraryGetKernel, (CUlibrary)o.get("library"), "bump"); }},
       {"linker", make_linker},
       {"pointer", [](Objects&) { return made(cuMemAlloc, kMemoryBytes); }},
+      {"one_in_each_byte", make_one_in_each_byte},
       {"managed", [](Objects&) { return made(cuMemAllocManaged, 4096, CU_MEM_ATTACH_GLOBAL); }},
       {"pooled", [](Objects& o) { return made(cuMemAllocAsync, 4096, (CUstream)o.get("stream")); }},
       {"host", make_host},

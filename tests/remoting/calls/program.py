@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 
 from deploy.supervisor import BUILD
 from remoting.codegen.libraries import BANNER
+from tests.remoting.calls import forms
 from tests.remoting.calls.exported import Argument, Function, entry_points, functions
 from tests.remoting.conftest import PROGRAMS, cuda_include
 
@@ -51,11 +54,17 @@ def trampoline(function: Function, number: int) -> str:
     )
 
 
+def forms_table(kind: str, names: Sequence[str]) -> str:
+    rows = ", ".join(f'{{"{name}", (uint64_t){name}}}' for name in names)
+    return f"const Form forms_{kind}[] = {{{rows}}};\n"
+
+
 def parameters(function: Function, number: int) -> str:
     rows = ", ".join(
         f"{{{json.dumps(a.parameter.name)}, '{a.form}', {scalar_bytes(a.parameter.type)},"
-        f" {json.dumps(a.value)}}}"
+        f" {json.dumps(a.value)}, {f'forms_{kind}' if kind else '{}'}}}"
         for a in function.arguments
+        for kind in (forms.kind_of(function, a),)
     )
     return f"const Parameter parameters_{number}[] = {{{rows}}};\n" if rows else ""
 
@@ -69,7 +78,7 @@ def row(function: Function, number: int) -> str:
 def table() -> str:
     """Return functions.cc."""
     rows = list(enumerate(functions()))
-    lines = [BANNER, HEAD]
+    lines = [BANNER, HEAD, *starmap(forms_table, forms.declared().items())]
     lines += [trampoline(f, i) + parameters(f, i) for i, f in rows]
     lines += ["const Function functions[] = {\n", *(row(f, i) for i, f in rows), "};\n"]
     lines.append("const Entry entries[] = {\n")

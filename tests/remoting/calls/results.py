@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+REFUSED_FORMS = Path(__file__).parent / "refused_forms.txt"
 DIFFERENCES = Path(__file__).parent / "differences.txt"
 TROUBLE = re.compile(r"CRASH|HANG|FAILS|is not exported|unknown ")
-LINE = re.compile(r"(cu\w+): valid (\d+)([^,]*)(?:, (.*))?")
+LINE = re.compile(r"(\w+): valid (\d+)([^,]*)(?:, (.*))?")
 NOT_SUPPORTED = "801"
 
 
@@ -16,11 +19,14 @@ def trouble(output: str) -> list[str]:
     return [line for line in output.splitlines() if TROUBLE.search(line)]
 
 
-def results(output: str) -> dict[str, dict[str, str]]:
-    """Return the result of each call by function and by bad argument; `valid` has none."""
+def results(output: str, library: str = "cu") -> dict[str, dict[str, str]]:
+    """Return the result of each call by function and by bad argument; `valid` has none.
+
+    `library` is the beginning of the names of its functions.
+    """
     found = {}
     for line in output.splitlines():
-        if match := LINE.match(line):
+        if line.startswith(library) and (match := LINE.match(line)):
             name, code, values, faults = match.groups()
             found[name] = {"valid": code, "values": values.strip()}
             for fault in filter(None, (faults or "").split(", ")):
@@ -38,6 +44,27 @@ def listed() -> dict[tuple[str, str], str]:
             function, fault, reason = text.split(maxsplit=2)
             found[function, fault] = reason
     return found
+
+
+def refused_forms(output: str, names: Collection[str]) -> list[str]:
+    """Return the refused forms without a reason, and the reasons without such a form.
+
+    `names` are all values that the headers declare.
+    """
+    rows = [line.split(maxsplit=4)[:4] for line in REFUSED_FORMS.read_text().splitlines()]
+    patterns = [" ".join(row) for row in rows if row[0] != "#"]
+    used = set[str]()
+    missing = []
+    for function, calls in (results(output) | results(output, "nvml")).items():
+        for fault, code in calls.items():
+            parameter, _, value = fault.partition("=")
+            if value not in names or code == "0" or calls["valid"] != "0":
+                continue
+            form = f"{function} {parameter} {value} {code}"
+            fitting = [pattern for pattern in patterns if fnmatchcase(form, pattern)]
+            used |= set(fitting[:1])
+            missing += [] if fitting else [form]
+    return missing + [f"no such form any more: {p}" for p in patterns if p not in used]
 
 
 def outcome(fault: str, result: str | None) -> str:
