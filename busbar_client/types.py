@@ -1255,9 +1255,7 @@ class Gpu(TypedDict):
     nothing is placed on it until the other node is removed or no longer has it.
     """
     duplicate_of_node: str | None
-    """Name of that other node. It is shown to all who may view this GPU, also if they may not
-    view that node.
-    """
+    """Name of that other node; null if the caller may not view it."""
     simulated: bool
     """It is of a simulated node. No program can run on it."""
     labels: NotRequired[Any]
@@ -1313,9 +1311,7 @@ class GpuDetail(TypedDict):
     nothing is placed on it until the other node is removed or no longer has it.
     """
     duplicate_of_node: str | None
-    """Name of that other node. It is shown to all who may view this GPU, also if they may not
-    view that node.
-    """
+    """Name of that other node; null if the caller may not view it."""
     simulated: bool
     """It is of a simulated node. No program can run on it."""
     labels: NotRequired[Any]

@@ -66,7 +66,7 @@ def find_unreachable(definition: AlarmDefinition) -> Found:
 GPU_STATES = {
     "missing": (Q(present=False), "is no longer reported by its node"),
     "held": (Q(held=True), "waits for admission"),
-    "duplicate": (Q(duplicate_of__isnull=False), "is held, because it is also {other}"),
+    "duplicate": (Q(duplicate_of__isnull=False), "is held, because another node has the same GPU"),
     "mig": (Q(mig=True), "is in MIG mode, which excludes it from placement"),
 }
 
@@ -75,9 +75,8 @@ def find_gpu_states(definition: AlarmDefinition) -> Found:
     found: Found = {}
     for state in definition.states:
         where, text = GPU_STATES[state]
-        for gpu in gpus_of(definition, where).select_related("node", "pool", "duplicate_of__node"):
-            other = gpu.duplicate_of.short_name if gpu.duplicate_of else ""
-            message = f"GPU {gpu.short_name} {text.format(other=other)}."
+        for gpu in gpus_of(definition, where):
+            message = f"GPU {gpu.short_name} {text}."
             found.setdefault(gpu.pk, Finding(subject_of(gpu), message))
     return found
 

@@ -108,7 +108,7 @@ class GpuListView(ApplianceView):
         wanted = parse_filters(request, GPU_FILTERS, check_names=False)
         by_place = not can(user, VIEW, None) and inventory_places(user, VIEW)
         if "labels" in wanted or by_place or "order" in request.query_params:
-            found = page.paginate_queryset(matching_gpus(request).with_names(), request)
+            found = page.paginate_queryset(matching_gpus(request).with_names(user), request)
         else:
             found = prepared_page(request, page, wanted)
         return GPUS.respond_with(request, page, found, lambda: matching_gpus(request).count())
@@ -119,7 +119,10 @@ def matching_gpus(request: Request) -> GpuQuerySet:
 
 
 def prepared_page(request: Request, page: CursorPagination, wanted: Mapping[str, Any]) -> list[Any]:
-    """Read a page of GPUs, the most frequent query, with a prepared statement."""
+    """Read a page of GPUs, the most frequent query, with a prepared statement.
+
+    Only for callers with the privilege on the appliance or in a project: they may view all nodes.
+    """
     limit, after = page.bounds(request)
     projects = projects_with(request_user(request), "inventory.view")
     values: dict[str, Any] = {"all_pools": projects is None, **wanted}
@@ -144,7 +147,7 @@ def gpu_pages(limit: int) -> Select[Gpu]:
         rows = rows if all_pools else rows.in_other_pools(hidden)
         rows = rows if after is None else rows.filter(pk__lt=after)
         lookups = {GPU_FILTERS[name][0]: value for name, value in wanted.items()}
-        rows = rows.filter(**lookups).with_names().order_by("-pk")
+        rows = rows.filter(**lookups).with_names(None).order_by("-pk")
         return rows.values_list(*GpuRow._fields)[: limit + 1]
 
     return Select(build)
@@ -161,8 +164,9 @@ class GpuView(ApplianceView):
     @extend_schema(responses=detail_of(GpuSerializer))
     def get(self, request: Request, gpu_id: UUID) -> Response:
         """Return one GPU."""
-        gpu = get_object_or_404(visible_gpus(request).with_names(), pk=gpu_id)
-        allowed = actions.GPUS.actions_of(request_user(request), gpu)
+        user = request_user(request)
+        gpu = get_object_or_404(visible_gpus(request).with_names(user), pk=gpu_id)
+        allowed = actions.GPUS.actions_of(user, gpu)
         content = serialize(GpuSerializer, gpu) | {"actions": allowed}
         return Response(content, headers={"ETag": f'"{gpu.version}"'})
 
@@ -189,7 +193,7 @@ class GpuView(ApplianceView):
             notes=values.get("notes"),
             actor=user.username,
         )
-        return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
+        return Response(serialize(GpuSerializer, Gpu.objects.with_names(user).get(pk=gpu_id)))
 
 
 class GpuAdmitView(ApplianceView):
@@ -198,15 +202,16 @@ class GpuAdmitView(ApplianceView):
     @extend_schema(request=GpuAdmissionSerializer, responses=GpuSerializer)
     def post(self, request: Request, gpu_id: UUID) -> Response:
         """Admit a held GPU to a pool."""
+        user = request_user(request)
         gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
         form = GpuAdmissionSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         gpu_admission.admit_gpu(
             gpu_id=gpu.pk,
             pool_name=form.validated_data.get("pool"),
-            actor=request_user(request).username,
+            actor=user.username,
         )
-        return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
+        return Response(serialize(GpuSerializer, Gpu.objects.with_names(user).get(pk=gpu_id)))
 
 
 class GpuMetricHistoryView(MetricHistoryView):
@@ -219,7 +224,7 @@ class GpuMetricHistoryView(MetricHistoryView):
 
 def gpu_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
     """Yield the rows of GPUs for the feed."""
-    for gpu in Gpu.objects.select_related("pool").with_names().filter(pk__in=ids):
+    for gpu in Gpu.objects.select_related("pool").with_names(None).filter(pk__in=ids):
         audience = gpu.pool.audience if gpu.pool else NO_PROJECT
         yield gpu.pk, "inventory.view", audience, serialize(GpuSerializer, gpu)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 from django.utils import timezone
 
 from appliance.accounts.permissions import can_somewhere, inventory_places, projects_with
@@ -167,13 +167,21 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
         pooled = self.filter(pool__isnull=False)
         return pooled.exclude(pool__in=hidden) if hidden else pooled
 
-    def with_names(self) -> GpuQuerySet:
-        """Annotate the names of node, pool and other node, and whether the node is `simulated`."""
+    def with_names(self, viewer: User | None) -> GpuQuerySet:
+        """Annotate the names of node, pool and other node, and whether the node is `simulated`.
+
+        The name of the other node is null if the viewer may not view that node. None stands for
+        readers who may view all nodes, such as those of the feed.
+        """
+        other: F | Case = F("duplicate_of__node__name")
+        if viewer is not None and not can_somewhere(viewer, VIEW):
+            visible = Node.objects.visible_to(viewer)
+            other = Case(When(duplicate_of__node__in=visible, then=other))
         return self.annotate(
             node_name=F("node__name"),
             pool_name=F("pool__name"),
             simulated=F("node__simulated"),
-            duplicate_of_node=F("duplicate_of__node__name"),
+            duplicate_of_node=other,
         )
 
 

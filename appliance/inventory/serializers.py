@@ -124,8 +124,7 @@ class GpuSerializer(RowSerializer[Gpu]):
     duplicate_of_node = serializers.CharField(
         read_only=True,
         allow_null=True,
-        help_text="Name of that other node. It is shown to all who may view this GPU, also if they"
-        " may not view that node.",
+        help_text="Name of that other node; null if the caller may not view it.",
     )
     simulated = serializers.BooleanField(
         read_only=True, help_text="It is of a simulated node. No program can run on it."

@@ -91,8 +91,9 @@ def cell(row: dict[str, Any], column: str) -> str:
     value: Any = row
     for part in column.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    if value is None:
-        return "-"
+    if value is None:  # the appliance does not name a node that the user may not view
+        is_hidden = column == "duplicate_of_node" and row.get("duplicate_of")
+        return "another node" if is_hidden else "-"
     if column.endswith("_at"):
         return str(value)[:19].replace("T", " ")
     if any(part.endswith("_bytes") for part in column.split(".")):

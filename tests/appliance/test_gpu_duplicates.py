@@ -12,6 +12,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
+from appliance.accounts.models import RoleBinding
 from appliance.activity.models import Event
 from appliance.alarms.models import AlarmDefinition, ObjectKind
 from appliance.alarms.state_findings import find_states
@@ -21,7 +22,7 @@ from appliance.fleet.enrolment import node_remove
 from appliance.inventory import duplicates, reports
 from appliance.inventory.duplicates import release_duplicates
 from appliance.inventory.gpu_admission import forget_held
-from appliance.inventory.models import Gpu, Node, NodeState
+from appliance.inventory.models import Gpu, Node, NodeState, Site
 from appliance.inventory.reports import ReportedGpu, create_node, record_node_report
 from appliance.pools.models import Pool
 from appliance.pools.services import ensure_default_pool
@@ -324,14 +325,37 @@ def test_all_changed_duplicates_are_announced(
     assert {pk for topic, pk in seen if topic == "gpu_capacity"} == gpus
 
 
-def test_event_and_alarm_name_the_other_node(cast: Cast, add_node: AddNode) -> None:
+@pytest.mark.parametrize(
+    ("place", "named"), [("node", None), ("gpu", None), ("pool", None), ("site", "first")]
+)
+def test_name_of_the_other_node_is_shown_only_to_those_who_may_view_it(
+    cast: Cast, client_of: Clients, add_node: AddNode, place: str, named: str | None
+) -> None:
+    site, first = Site.objects.create(name="north"), add_node("first")
+    twin = twin_of(first)
+    Node.objects.update(site=site)
+    held = Gpu.objects.select_related("pool").get(node=twin)
+    where = {"node": twin, "gpu": held, "pool": held.pool, "site": site}[place]
+    RoleBinding.objects.create(user=cast.nina, role="operator", **{place: where})
+    nina, url = client_of(cast.nina), f"/api/v1/gpus/{held.pk}"
+    changed = body(nina.patch(url, {"notes": "x"}, format="json"))
+    listed = {gpu["id"]: gpu for gpu in body(nina.get("/api/v1/gpus"))["items"]}
+    for shown in (listed[str(held.pk)], body(nina.get(url)), changed):
+        assert shown["duplicate_of"] is not None and shown["duplicate_of_node"] == named
+    assert body(client_of(cast.alice).get(url))["duplicate_of_node"] == "first"
+
+
+def test_event_names_both_nodes_and_the_alarm_only_the_held_gpu(
+    cast: Cast, add_node: AddNode
+) -> None:
     first = add_node("f" * 90, gpus=6)
     twin_of(first, "t" * 90)
     message = Event.objects.get(kind="gpu.duplicate").message
     assert len(message) == 500 and "remove the old node" in message and "two agents" in message
     definition = AlarmDefinition(object_kind=ObjectKind.GPU, states=["duplicate"])
     texts = [finding.message for finding in find_states(definition).values()]
-    assert f"GPU {'t' * 90}/0 is held, because it is also {first.name}/0." in texts
+    assert f"GPU {'t' * 90}/0 is held, because another node has the same GPU." in texts
+    assert not any(first.name in text for text in texts), "its viewers may not view that node"
 
 
 def test_unchanged_reports_of_both_nodes_write_nothing(cast: Cast, add_node: AddNode) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 from appliance.fleet.certificates import load_authority
 from remoting.cli import completion
 from remoting.cli.api import Api, ApiError, Context, save_context
-from remoting.cli.output import table_of
+from remoting.cli.output import cell, table_of
 
 HOSTILE = "[red]a[/nonsense]\x1b[2J\x1b]0;title\x07\x9b1m\u202etxt\r"
 CONTROL = set("\x1b\x07\x9b\u202e\r")
@@ -115,3 +115,12 @@ def test_completed_names_are_one_word_for_every_shell(monkeypatch: pytest.Monkey
     monkeypatch.setattr(completion, "Api", lambda *context, **options: api)
     assert completion.complete_names("users")("") == good
     assert completion.complete_names("users")("al") == ["alice"]
+
+
+def test_duplicate_of_a_node_that_the_user_may_not_view_has_no_name() -> None:
+    rows: list[dict[str, Any]] = [
+        {"duplicate_of": None, "duplicate_of_node": None},
+        {"duplicate_of": "1", "duplicate_of_node": None},
+        {"duplicate_of": "1", "duplicate_of_node": "gpu-07"},
+    ]
+    assert [cell(row, "duplicate_of_node") for row in rows] == ["-", "another node", "gpu-07"]

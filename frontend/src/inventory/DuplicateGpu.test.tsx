@@ -39,6 +39,13 @@ test("the alert links to the GPU of the other node and says what to do", async (
   expect(screen.getByText("held: Node gpu-07 has the same GPU")).toBeTruthy();
 });
 
+test("without permission to view the other node there is neither its name nor a link", async () => {
+  await show({ ...twin, duplicate_of_node: null });
+  expect(screen.queryByRole("link")).toBeNull();
+  expect(screen.getByText(/You may not view that node/)).toBeTruthy();
+  expect(screen.getByText("held: Another node has the same GPU")).toBeTruthy();
+});
+
 test("a GPU counts once, for the node that has the claim", () => {
   expect([twin, { ...twin, duplicate_of: null }].map(isCapacity)).toEqual([false, true]);
 });

@@ -4,21 +4,24 @@ import { Link } from "@tanstack/react-router";
 import type { Gpu } from "../api/client";
 import { t } from "../text/text";
 
-const nodeOf = (gpu: Gpu) => gpu.duplicate_of_node ?? "";
+/** The other node is named only to users who may view it. */
+const titleOf = ({ duplicate_of_node: node }: Gpu) =>
+  node ? t("gpu.duplicate", { node }) : t("gpu.duplicateHidden");
+const detailOf = ({ duplicate_of_node: node }: Gpu) =>
+  node ? t("gpu.duplicateDetail", { node }) : t("gpu.duplicateHiddenDetail");
 
 /** Alert of the GPU's page; nothing for a GPU of one node. */
 export function DuplicateAlert({ gpu }: { gpu: Gpu }) {
   if (!gpu.duplicate_of) return null;
+  const title = titleOf(gpu);
   return (
     <Alert
       variant="warning"
       isInline
       component="p"
-      title={
-        <Link to={`/gpus/${gpu.duplicate_of}`}>{t("gpu.duplicate", { node: nodeOf(gpu) })}</Link>
-      }
+      title={gpu.duplicate_of_node ? <Link to={`/gpus/${gpu.duplicate_of}`}>{title}</Link> : title}
     >
-      {t("gpu.duplicateDetail", { node: nodeOf(gpu) })}
+      {detailOf(gpu)}
     </Alert>
   );
 }
@@ -27,6 +30,6 @@ export function DuplicateAlert({ gpu }: { gpu: Gpu }) {
 export const DuplicateLine = ({ gpu }: { gpu: Gpu }) =>
   gpu.duplicate_of ? (
     <span className="bb-quiet">
-      {t("gpu.held")}: {t("gpu.duplicate", { node: nodeOf(gpu) })}
+      {t("gpu.held")}: {titleOf(gpu)}
     </span>
   ) : null;

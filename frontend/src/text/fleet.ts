@@ -69,6 +69,11 @@ export const fleetTexts = {
   "gpu.migOn": ["on (excluded from placement)", "开启(不参与放置)"],
   "gpu.migOff": ["off", "关闭"],
   "gpu.duplicate": ["Node {node} has the same GPU", "节点 {node} 有同一个 GPU"],
+  "gpu.duplicateHidden": ["Another node has the same GPU", "另一个节点有同一个 GPU"],
+  "gpu.duplicateHiddenDetail": [
+    "It is held: nothing is placed on it until the other node is removed or no longer has it. You may not view that node. Ask an administrator.",
+    "此 GPU 暂停使用:在移除另一个节点或该节点不再有此 GPU 之前,不会在其上放置分配。您无权查看该节点,请联系管理员。",
+  ],
   "gpu.duplicateDetail": [
     "It is held: nothing is placed on it until node {node} is removed or no longer has it. If the machine was enrolled again or the GPU moved, remove node {node}. If the machine runs two agents, stop and remove one.",
     "此 GPU 暂停使用:在移除节点 {node} 或该节点不再有此 GPU 之前,不会在其上放置分配。如果机器重新加入或 GPU 已移动,请移除节点 {node}。如果机器运行两个代理,请停止并移除其中一个。",
