@@ -78,11 +78,11 @@ class NodeEnterMaintenanceView(ApplianceView):
         The returned task ends when the node is empty. exit-maintenance cancels it.
         """
         node = find_node(request, node_id)
-        check_version(node, request)
         form = MaintenanceSerializer(data=request.data)
         form.is_valid(raise_exception=True)
 
         def effect() -> tuple[int, dict[str, Any]]:
+            check_version(node, request)  # a repeated request gets the stored response
             task = maintenance.enter_maintenance(
                 node_id=node.pk,
                 grace_seconds=form.validated_data["grace_seconds"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 from django.db.models import Model
@@ -15,7 +15,7 @@ from appliance.api.authorities_header import AUTHORITIES_HEADER, authorities_dig
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import reject_unknown_fields
 from appliance.db import origin
-from appliance.db.writer import dry_run
+from appliance.db.writer import dry_run, write_transaction
 
 UNSAFE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 REQUEST_HEADER = "Busbar-Request"
@@ -23,6 +23,7 @@ REQUEST_HEADER = "Busbar-Request"
 
 
 ErrorCodes = Mapping[str, Collection[Code]]
+Handler = Callable[..., Response]
 
 
 class ApplianceView(APIView):
@@ -71,6 +72,8 @@ class ApplianceView(APIView):
             origin.set_current(origin_of(request))
         if method == "DELETE" or (method == "POST" and self.without_body):
             reject_body(request.data)
+        if method in self.version_methods and request.headers.get("If-Match"):
+            self.wrap_handler(request, write_transaction)  # no write between comparison and change
         wanted = request.query_params.get("dry_run") if method in UNSAFE_METHODS else None
         if wanted is None or wanted == "false":
             return
@@ -80,16 +83,13 @@ class ApplianceView(APIView):
             raise ApplianceError(Code.INVALID, "This operation does not support dry_run.")
         if method in self.read_only_methods:
             return  # nothing to roll back: a read must not hold the writer thread
+        self.wrap_handler(request, run_dry)
+
+    def wrap_handler(self, request: Request, wrap: Callable[[Handler], Handler]) -> None:
         # The writer may run the handler twice, and DRF has an empty body after a malformed one.
         _ = request.data
-        handler = getattr(self, method.lower())
-
-        def run_dry(*a: Any, **k: Any) -> Response:
-            response: Response = dry_run(lambda: handler(*a, **k))
-            response.__dict__.pop("wait", None)  # the object was rolled back: no wait for it
-            return response
-
-        setattr(self, method.lower(), run_dry)
+        name = (request.method or "").lower()
+        setattr(self, name, wrap(getattr(self, name)))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         final = super().finalize_response(request, response, *args, **kwargs)
@@ -126,6 +126,15 @@ class ApplianceView(APIView):
             super().perform_authentication(request)
 
 
+def run_dry(handler: Handler) -> Handler:
+    def run(*args: Any, **kwargs: Any) -> Response:
+        response: Response = dry_run(lambda: handler(*args, **kwargs))
+        response.__dict__.pop("wait", None)  # the object was rolled back: no wait for it
+        return response
+
+    return run
+
+
 def reject_body(body: object) -> None:
     """Raise ValidationError or ApplianceError (INVALID) for a request body that is not empty."""
     if isinstance(body, Mapping):
@@ -141,12 +150,15 @@ def supports_dry_run(view: ApplianceView, method: str) -> bool:
 def check_version(row: Model, request: Request) -> None:
     """Compare the If-Match header, if present, with the row's version. `*` matches each version.
 
-    Raises ApplianceError (STALE) if they differ.
+    The row stays locked until the end of the transaction, which `ApplianceView` begins before the
+    handler of such a request. Raises ApplianceError (STALE) if the versions differ.
     """
     wanted = request.headers.get("If-Match")
     if not wanted or wanted.strip() == "*":
         return
-    if str(getattr(row, "version", "")) not in {t.strip().strip('"') for t in wanted.split(",")}:
+    locked = type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
+    version = str(getattr(locked or row, "version", ""))  # default settings have no stored row
+    if version not in {t.strip().strip('"') for t in wanted.split(",")}:
         raise ApplianceError(
             Code.STALE, "The object changed since you read it; read it again and repeat."
         )
