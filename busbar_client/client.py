@@ -2573,6 +2573,7 @@ class Client(Connection):
         cursor: str | None = None,
         fields: Sequence[str] | None = None,
         limit: int | None = None,
+        name: str | None = None,
         order: Literal["-created_at", "created_at"] | None = None,
     ) -> PaginatedRoleList:
         """List roles.
@@ -2591,6 +2592,7 @@ class Client(Connection):
                     "cursor": cursor,
                     "fields": fields,
                     "limit": limit,
+                    "name": name,
                     "order": order,
                 },
             ),

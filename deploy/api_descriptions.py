@@ -115,7 +115,17 @@ def schema_gaps(document: Json, name: str, schema: Json) -> Iterator[str]:
             yield f"field {field} has no description"
         if example_of(document, inner, field, name) is MISSING:
             yield f"field {field} has no example"
+        if not is_permitted(inner):
+            yield f"field {field} has a default outside of its limits"
         yield from internal(inner.get("description", ""))
+
+
+def is_permitted(schema: Json) -> bool:
+    """Whether a request could contain the default, if it is a number."""
+    default = schema.get("default")
+    if not isinstance(default, int | float):
+        return True
+    return bool(schema.get("minimum", default) <= default <= schema.get("maximum", default))
 
 
 def internal(text: str) -> Iterator[str]:

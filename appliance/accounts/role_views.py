@@ -22,6 +22,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import NameField
 from appliance.api.filters import (
     Filter,
+    apply_filters,
     parse_text,
 )
 from appliance.api.listing import CREATED, Listing
@@ -91,7 +92,7 @@ def built_in_roles() -> list[dict[str, Any]]:
     ]
 
 
-ROLES = Listing(RoleSerializer)
+ROLES = Listing(RoleSerializer, {"name": ("name", parse_text)})
 
 
 class RoleListView(ApplianceView):
@@ -101,15 +102,17 @@ class RoleListView(ApplianceView):
     @extend_schema(parameters=ROLES.parameters, responses=RoleSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List roles: on the first page the built-in ones, then those that were added."""
-        first, rows = "cursor" not in request.query_params, CustomRole.objects.all()
         ROLES.reject_unknown_parameters(request)
-        page = ROLES.page(request)
+        rows = apply_filters(request, CustomRole.objects.all(), ROLES.filters, check_names=False)
+        wanted = request.query_params.get("name")
+        built_in = [role for role in built_in_roles() if wanted in (None, role["name"])]
+        first, page = "cursor" not in request.query_params, ROLES.page(request)
         return ROLES.respond_with(
             request,
             page,
             page.paginate_queryset(rows, request),
-            lambda: rows.count() + len(PRIVILEGES),
-            lambda found: (built_in_roles() if first else []) + [describe(r) for r in found],
+            lambda: rows.count() + len(built_in),
+            lambda found: (built_in if first else []) + [describe(r) for r in found],
         )
 
     @extend_schema(request=RoleRequestSerializer, responses={201: RoleSerializer})

@@ -234,7 +234,6 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         min_value=1,
         max_value=100,
         required=False,
-        default=0,
         help_text="Share of the compute of each GPU and, without memory_bytes, of its memory. "
         "100 if both are omitted.",
     )
@@ -242,7 +241,6 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         min_value=1,
         max_value=1 << 50,
         required=False,
-        default=0,
         help_text="Memory on each GPU. Without percent, compute is proportional to the memory.",
     )
     compute_mode = serializers.ChoiceField(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from django.db.models import Model
+from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -72,8 +74,8 @@ class ApplianceView(APIView):
             origin.set_current(origin_of(request))
         if method == "DELETE" or (method == "POST" and self.without_body):
             reject_body(request.data)
-        if method in self.version_methods and request.headers.get("If-Match"):
-            self.wrap_handler(request, write_transaction)  # no write between comparison and change
+        if method in self.version_methods and (tags := request.headers.get("If-Match")):
+            self.wrap_handler(request, partial(run_conditionally, tags))
         wanted = request.query_params.get("dry_run") if method in UNSAFE_METHODS else None
         if wanted is None or wanted == "false":
             return
@@ -124,6 +126,22 @@ class ApplianceView(APIView):
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":
             super().perform_authentication(request)
+
+
+def run_conditionally(tags: str, handler: Handler) -> Handler:
+    """Run a handler in one transaction: no other write between its comparison and its change."""
+
+    @write_transaction
+    def run(*args: Any, **kwargs: Any) -> Response:
+        try:
+            return handler(*args, **kwargs)
+        except Http404:
+            if tags.strip() != "*":
+                raise
+            text = "The object does not exist, or you have no permission to see it."
+            raise ApplianceError(Code.STALE, text) from None
+
+    return run
 
 
 def run_dry(handler: Handler) -> Handler:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import transaction
 
 from appliance.accounts.models import User
+from appliance.allocations.index import index
 from appliance.inventory.models import Node
 from deploy.api_descriptions import gaps
 from tests.appliance.conftest import Cast, body
@@ -100,6 +102,12 @@ def test_missing_part_is_found(place: tuple[str, ...], gap: str) -> None:
     assert any(gap in line for line in gaps(document))
 
 
+def test_default_below_the_minimum_is_found() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["components"]["schemas"]["AllocationRequest"]["properties"]["percent"]["default"] = 0
+    assert any("outside of its limits" in line for line in gaps(document))
+
+
 @pytest.mark.parametrize("text", ["Return the queryset.", "Raises ApplianceError.", "See PoolView"])
 def test_internal_text_is_found(text: str) -> None:
     document = copy.deepcopy(DOCUMENT)
@@ -157,14 +165,17 @@ def test_if_match_is_compared_where_it_is_documented(
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     statuses = []
     for tag in ('"987654"', '"1", "987654", W/"3"', "*"):
-        response = client.generic(
-            method,
-            "/api/v1/" + path.format(**values),
-            json.dumps(content["example"]) if content else "",
-            "application/json",
-            HTTP_IF_MATCH=tag,
-        )
+        with transaction.atomic():
+            response = client.generic(
+                method,
+                "/api/v1/" + path.format(**values),
+                json.dumps(content["example"]) if content else "",
+                "application/json",
+                HTTP_IF_MATCH=tag,
+            )
+            transaction.set_rollback(True)  # the next tag is of an object that exists
         statuses.append(response.status_code)
+        index.reset()
     assert statuses[0] == 412 and statuses[2] != 412, statuses
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,14 @@ def test_change_between_reading_and_writing_is_refused(
     change_before_the_next_transaction(monkeypatch, place)
     response = send(client, row, row.path.format(**values), tag)
     assert response.status_code == 412, response.content
+
+
+@pytest.mark.parametrize("row", [row for row in CHANGES if "{" in row.path], ids=str)
+def test_absent_object_has_no_version(cast: Cast, client_of: Clients, row: Row) -> None:
+    client = client_of(cast.admin)
+    path = re.sub(r"\{\w+\}", str(uuid.uuid4()), row.path)
+    statuses = [send(client, row, path, tag).status_code for tag in ("*", '"1"')]
+    assert statuses == [412, 404]
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer")

@@ -187,6 +187,8 @@ def test_cursor_of_another_order_is_refused(admin: Any) -> None:
         ("reservations", "pool=a&project=a", 1),
         ("reservations", "ends_since=2099-01-02T00:00:01Z", 0),
         ("pools", "name=b", 1),
+        ("roles", "name=viewer", 1),
+        ("roles", "name=absent", 0),
         ("users", "email=none@example.org", 0),
         ("ssh-host-keys", "port=22&address=c", 1),
         ("tokens", "expires_until=2020-01-01T00:00:00Z", 0),

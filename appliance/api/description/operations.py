@@ -27,8 +27,8 @@ IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "schema": {"type": "string"},
-    "description": "`ETag` of the object as you read it, or `*`. If the object has changed since, "
-    "the request fails with `stale`.",
+    "description": "`ETag` of the object as you read it, or `*` for each version. If the object "
+    "has changed since, or with `*` does not exist, the request fails with `stale`.",
     "example": '"3"',
 }
 IDEMPOTENCY_KEY = {
