@@ -12,8 +12,9 @@ import re
 import ssl
 import uuid
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from typing import Self
@@ -57,6 +58,9 @@ class Connection:
     replace `problem`, `unreachable`, `misused`, `decoded` and `authorities_changed`.
     """
 
+    repeatable: ClassVar[re.Pattern[str]] = re.compile("(?!)")
+    """Paths of the POSTs that honour an Idempotency-Key."""
+
     def __init__(
         self, url: str, token: str, ca_pem: str, *, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> None:
@@ -98,8 +102,9 @@ class Connection:
     ) -> Any:
         """Send a request and return the decoded body, `{}` if there is none.
 
-        A POST carries a new Idempotency-Key, which only some operations honour. Raises Problem
-        or Unreachable, or ClientError for a path that names another server.
+        A POST that honours an Idempotency-Key carries a new one, unless `headers` has it, and is
+        repeated once if there is no response. Raises Problem or Unreachable, or ClientError for a
+        path that names another server.
         """
         response = self.respond(method, path, body, query or {}, headers or {})
         try:
@@ -122,11 +127,23 @@ class Connection:
         import httpx
 
         path = self.own_path(path)
-        own = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
+        repeats = method == "POST" and self.repeatable.fullmatch(path) is not None
+        own = {"Idempotency-Key": uuid.uuid4().hex} if repeats else {}
+        request = partial(
+            self._client.request,
+            method,
+            path,
+            json=body,
+            params=texts(query) or None,
+            headers={**own, **headers},
+        )
         try:
-            response = self._client.request(
-                method, path, json=body, params=texts(query) or None, headers={**own, **headers}
-            )
+            try:
+                response = request()
+            except httpx.TransportError:
+                if not repeats:
+                    raise
+                response = request()  # the key stands for one effect
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.unreachable(f"The appliance does not respond: {error}") from error
         if response.status_code >= 500:

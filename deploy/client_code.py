@@ -101,12 +101,15 @@ def client_module(document: Json) -> str:
         if method in operations and is_plain(operations[method])
     )
     text = notice("The operations of the REST API, as methods of `Client`.")
-    return text + HEADER + body
+    paths = sorted(repeatable_paths(document))
+    header = HEADER.replace("REPEATABLE", "\n".join(f'                "{p}",' for p in paths))
+    return text + header + body
 
 
 HEADER = '''
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -125,6 +128,14 @@ def given(headers: Mapping[str, str | None]) -> dict[str, str]:
 class Client(Connection):
     """Typed operations of one appliance. Each raises Problem or Unreachable."""
 
+    repeatable = re.compile(
+        "|".join(
+            (
+REPEATABLE
+            )
+        )
+    )
+
     def all(self, operation: Callable[..., Any], *args: Any, **filters: Any) -> Iterator[Any]:
         """Yield the items of all pages of a list operation, such as `client.nodes_list`."""
         cursor = None
@@ -136,6 +147,14 @@ class Client(Connection):
                 return
 
 '''
+
+
+def repeatable_paths(document: Json) -> Iterator[str]:
+    """Yield a pattern for the path of each POST that honours an Idempotency-Key."""
+    for path, operations in document["paths"].items():
+        parameters = operations.get("post", {}).get("parameters", [])
+        if any(p["name"] == "Idempotency-Key" for p in parameters):
+            yield re.sub(r"\{\w+\}", "[^/]+", path.removeprefix(PREFIX))
 
 
 def is_plain(operation: Json) -> bool:

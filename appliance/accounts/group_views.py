@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts import groups
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import Group, GroupMember
 from appliance.api.fields import NameField
 from appliance.api.filters import (
@@ -81,6 +82,7 @@ MEMBERS = Listing(
 
 class GroupListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "groups"}
 
     @extend_schema(parameters=GROUPS.parameters, responses=GroupSerializer(many=True))
@@ -93,8 +95,10 @@ class GroupListView(ApplianceView):
         """Create a group without members and roles."""
         form = GroupRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        group = groups.group_create(name=form.validated_data["name"])
-        return Response(serialize(GroupSerializer, group), status=201)
+        return create_once(
+            request,
+            lambda: serialize(GroupSerializer, groups.group_create(**form.validated_data)),
+        )
 
 
 class GroupView(ApplianceView):
@@ -137,6 +141,7 @@ class GroupMemberListView(ApplianceView):
         "GET": "accounts.manage",
         "POST": groups.ADD_MEMBER.privilege,
     }
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(parameters=MEMBERS.parameters, responses=GroupMemberSerializer(many=True))
     def get(self, request: Request, group_id: UUID) -> Response:
@@ -150,10 +155,14 @@ class GroupMemberListView(ApplianceView):
         group = get_object_or_404(Group, pk=group_id)
         form = GroupMemberRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        member = groups.member_add(
-            group_id=group.pk, actor=request_user(request), **form.validated_data
-        )
-        return Response(serialize(GroupMemberSerializer, member), status=201)
+
+        def create() -> dict[str, Any]:
+            member = groups.member_add(
+                group_id=group.pk, actor=request_user(request), **form.validated_data
+            )
+            return serialize(GroupMemberSerializer, member)
+
+        return create_once(request, create)
 
 
 class GroupMemberView(ApplianceView):

@@ -234,3 +234,25 @@ class ApiToken(models.Model):
                 condition=models.Q(expires_at__isnull=False),
             )
         ]
+
+
+class IdempotencyKey(models.Model):
+    """The stored response of a request with an Idempotency-Key.
+
+    It commits in one transaction with the effect of the request.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE)
+    key = models.CharField(max_length=200)
+    request_sha256 = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    answer = models.JSONField()
+    """The body of the response, or `{"sealed": TEXT}` for one with a secret."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "activity_idempotencykey"  # from when the class was in another package
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")
+        ]

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from appliance.accounts import projects
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import Department, Project, User
 from appliance.accounts.permissions import can_somewhere
 from appliance.accounts.places import Place, register_place
@@ -87,6 +88,7 @@ DEPARTMENTS = Listing(
 
 class ProjectListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "accounts.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "projects"}
 
     @extend_schema(parameters=PROJECTS.parameters, responses=ProjectSerializer(many=True))
@@ -99,8 +101,10 @@ class ProjectListView(ApplianceView):
         """Create a project."""
         form = ProjectRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        project = projects.project_create(**form.validated_data)
-        return Response(ProjectSerializer(project).data, status=201)
+        return create_once(
+            request,
+            lambda: ProjectSerializer(projects.project_create(**form.validated_data)).data,
+        )
 
 
 class ProjectView(ApplianceView):
@@ -147,6 +151,7 @@ class ProjectView(ApplianceView):
 
 class DepartmentListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "accounts.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "departments"}
 
     @extend_schema(parameters=DEPARTMENTS.parameters, responses=DepartmentSerializer(many=True))
@@ -159,8 +164,10 @@ class DepartmentListView(ApplianceView):
         """Create a department."""
         form = DepartmentRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        department = projects.department_create(name=form.validated_data["name"])
-        return Response(DepartmentSerializer(department).data, status=201)
+        return create_once(
+            request,
+            lambda: DepartmentSerializer(projects.department_create(**form.validated_data)).data,
+        )
 
 
 class DepartmentView(ApplianceView):

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from appliance.accounts import roles
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding
 from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
@@ -97,6 +98,7 @@ ROLES = Listing(RoleSerializer, {"name": ("name", parse_text)})
 
 class RoleListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "accounts.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "roles"}
 
     @extend_schema(parameters=ROLES.parameters, responses=RoleSerializer(many=True))
@@ -120,8 +122,10 @@ class RoleListView(ApplianceView):
         """Add a role, which is a name for a set of privileges."""
         form = RoleRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        role = roles.role_create(**form.validated_data, actor=request_user(request))
-        return Response(describe(role), status=201)
+        actor = request_user(request)
+        return create_once(
+            request, lambda: describe(roles.role_create(**form.validated_data, actor=actor))
+        )
 
 
 class RoleView(ApplianceView):
@@ -268,6 +272,7 @@ def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
 
 class RoleBindingListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "POST": "members.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "role-bindings"}
 
     @extend_schema(parameters=BINDINGS.parameters, responses=RoleBindingSerializer(many=True))
@@ -283,8 +288,12 @@ class RoleBindingListView(ApplianceView):
         """
         form = RoleBindingRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        binding = roles.bind(**form.validated_data, actor=request_user(request))
-        return Response(serialize(RoleBindingSerializer, binding), status=201)
+        actor, values = request_user(request), form.validated_data
+        return create_once(
+            request,
+            lambda: serialize(RoleBindingSerializer, roles.bind(**values, actor=actor)),
+            authorize=lambda: roles.require_place(actor, values.get("project", "")),
+        )
 
 
 class RoleBindingView(ApplianceView):

@@ -16,7 +16,9 @@ from rest_framework.response import Response
 from appliance.accounts import tokens
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import ApiToken
+from appliance.accounts.permissions import digest_of_privileges
 from appliance.accounts.token_limits import SCOPE_NAMES
 from appliance.accounts.token_networks import normalized
 from appliance.accounts.tokens import visible_tokens
@@ -149,6 +151,7 @@ TOKENS = Listing(
 class ApiTokenListView(ApplianceView):
     returns_secret: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "account.self"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "tokens"}
     error_codes: ClassVar[ErrorCodes] = {
         "POST": (Code.PASSWORD_CHANGE_REQUIRED,),
@@ -170,16 +173,22 @@ class ApiTokenListView(ApplianceView):
         form.is_valid(raise_exception=True)
         values = form.validated_data
         seconds = values.get("lifetime_seconds")
-        row, text = tokens.create_for(
-            username=values.get("user", ""),
-            name=values["name"],
-            lifetime=timedelta(seconds=seconds) if seconds else None,
-            scopes=values.get("scopes"),
-            networks=values.get("networks"),
-            actor=request_user(request),
-            made_with=token_of(request),
-        )
-        return Response(serialize(ApiTokenSerializer, row) | {"token": text}, status=201)
+        actor = request_user(request)
+
+        def create() -> dict[str, Any]:
+            row, text = tokens.create_for(
+                username=values.get("user", ""),
+                name=values["name"],
+                lifetime=timedelta(seconds=seconds) if seconds else None,
+                scopes=values.get("scopes"),
+                networks=values.get("networks"),
+                actor=actor,
+                made_with=token_of(request),
+            )
+            return serialize(ApiTokenSerializer, row) | {"token": text}
+
+        authority = digest_of_privileges(actor)
+        return create_once(request, create, authority=authority, is_secret=True)
 
 
 class ApiTokenView(ApplianceView):

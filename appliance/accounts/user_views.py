@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts import users
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import Source, User
 from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField
@@ -119,6 +120,7 @@ USERS = Listing(
 
 class UserListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "users"}
     dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
 
@@ -133,9 +135,13 @@ class UserListView(ApplianceView):
         form = UserRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         values = {"email": "", "is_service": False, **form.validated_data}
-        user, password = users.user_create(**values)
-        content = serialize(UserSerializer, user) | {"one_time_password": password}
-        return Response(content, status=201)
+        password, encoded = users.first_password(is_service=values.pop("is_service"))
+
+        def create() -> dict[str, Any]:
+            user = users.user_create(**values, encoded=encoded)
+            return serialize(UserSerializer, user) | {"one_time_password": password}
+
+        return create_once(request, create, is_secret=True)
 
 
 class UserView(ApplianceView):

@@ -36,18 +36,36 @@ from appliance.audit.records import record_created
 from appliance.db.writer import write_transaction
 
 
-def user_create(*, username: str, email: str, is_service: bool) -> tuple[User, str | None]:
-    """Create a user without roles. Returns the user and a one-time password, None for a service.
+def first_password(*, is_service: bool) -> tuple[str | None, str]:
+    """Return a one-time password, None for a service account, and what is stored of it.
 
-    Hashing blocks for about 0.1 s, outside the transaction. Raises ApplianceError INVALID for a
-    name that could be taken for another one in the audit, CONFLICT if the name is taken, also by
-    one that differs by case or invisible joiners only.
+    Hashing blocks for about 0.1 s: call it outside of a transaction.
+    """
+    return (None, make_password(None)) if is_service else new_one_time_password()
+
+
+@write_transaction
+def user_create(*, username: str, email: str, encoded: str) -> User:
+    """Create a user without roles, with what is stored of `first_password`.
+
+    Raises ApplianceError INVALID for a name that could be taken for another one in the audit,
+    CONFLICT if the name is taken, also by one that differs by case or invisible joiners only.
     """
     require_distinct_name(username)
-    if is_service:
-        return insert_user(username=username, email=email, encoded=make_password(None)), None
-    password, encoded = new_one_time_password()
-    return insert_user(username=username, email=email, encoded=encoded), password
+    is_person = is_password_usable(encoded)
+    try:
+        with transaction.atomic():
+            user = User.objects.create(
+                username=username,
+                email=email,
+                password=encoded,
+                must_change_password=is_person,
+                password_expires_at=one_time_password_end() if is_person else None,
+            )
+    except IntegrityError:
+        raise taken("User", username) from None
+    record_created(user)
+    return user
 
 
 def require_distinct_name(username: str) -> None:
@@ -71,24 +89,6 @@ def require_distinct_name(username: str) -> None:
             f"There is another account with the name {same.username}. Names that differ only by "
             "case or invisible joiners are the same name; choose another one.",
         )
-
-
-@write_transaction
-def insert_user(*, username: str, email: str, encoded: str) -> User:
-    is_person = is_password_usable(encoded)
-    try:
-        with transaction.atomic():
-            user = User.objects.create(
-                username=username,
-                email=email,
-                password=encoded,
-                must_change_password=is_person,
-                password_expires_at=one_time_password_end() if is_person else None,
-            )
-    except IntegrityError:
-        raise taken("User", username) from None
-    record_created(user)
-    return user
 
 
 @write_transaction

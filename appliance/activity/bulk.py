@@ -16,8 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import idempotent, key_of
 from appliance.accounts.permissions import digest_of_privileges
-from appliance.activity.idempotency import idempotent, key_of
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import StrictBooleanField
 from appliance.api.refusals import Refusal

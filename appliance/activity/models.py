@@ -1,4 +1,4 @@
-"""Events, tasks and idempotency keys."""
+"""Events and tasks."""
 
 from __future__ import annotations
 
@@ -111,24 +111,3 @@ class TaskLine(models.Model):
     message = models.CharField(max_length=500)
     progress_percent = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(default=timezone.now)
-
-
-class IdempotencyKey(models.Model):
-    """The stored response of a request with an Idempotency-Key.
-
-    It commits in one transaction with the effect of the request.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
-    key = models.CharField(max_length=200)
-    request_sha256 = models.CharField(max_length=64)
-    status = models.PositiveSmallIntegerField()
-    answer = models.JSONField()
-    """The body of the response."""
-    created_at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")
-        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.alarms import definitions
 from appliance.alarms.definition_serializers import (
     AlarmDefinitionChangeSerializer,
@@ -50,6 +51,7 @@ def with_places(rows: QuerySet[AlarmDefinition]) -> QuerySet[AlarmDefinition]:
 
 class AlarmDefinitionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "alarms.manage", "POST": "alarms.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "alarm-definitions"}
 
     @extend_schema(
@@ -66,8 +68,13 @@ class AlarmDefinitionListView(ApplianceView):
         """Create an alarm definition. It holds at its place and below it."""
         form = AlarmDefinitionRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        row = definitions.create_definition(values=form.validated_data, actor=request_user(request))
-        return Response(serialize(AlarmDefinitionSerializer, row), status=201)
+        values, actor = form.validated_data, request_user(request)
+
+        def create() -> dict[str, Any]:
+            row = definitions.create_definition(values=values, actor=actor)
+            return serialize(AlarmDefinitionSerializer, row)
+
+        return create_once(request, create, secrets=["webhook_secret"])
 
 
 class AlarmDefinitionView(ApplianceView):

@@ -14,10 +14,10 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import idempotent
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_place
 from appliance.activity.feed import hub
-from appliance.activity.idempotency import idempotent
 from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
 from appliance.allocations.eviction import release

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import idempotent
 from appliance.accounts.permissions import projects_with
-from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.allocations import maintenance
 from appliance.allocations.models import Allocation

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
-from appliance.activity.idempotency import idempotent
+from appliance.accounts.idempotency import idempotent
 from appliance.allocations import actions, suspension_requests
 from appliance.allocations.access import find_allocation
 from appliance.allocations.allocation_views import CHANGING, serialize_current, wait_while

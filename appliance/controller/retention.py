@@ -17,8 +17,8 @@ from uuid import UUID
 from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.utils import timezone
 
-from appliance.accounts.models import ApiToken
-from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine
+from appliance.accounts.models import ApiToken, IdempotencyKey
+from appliance.activity.models import Event, Task, TaskLine
 from appliance.alarms.models import Alarm, AlarmAction, AlarmEntry
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.audit import chain, export

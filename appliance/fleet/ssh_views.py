@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_privilege
-from appliance.activity.idempotency import idempotent
+from appliance.accounts.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.api.errors import Code
 from appliance.api.filters import parse_text, parse_whole_number

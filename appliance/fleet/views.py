@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.api.errors import Code
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView, ErrorCodes, check_version
@@ -78,6 +79,7 @@ class EnrolmentTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
 
 class EnrolmentTokenListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     returns_secret: ClassVar[bool] = True
 
     @extend_schema(
@@ -87,10 +89,13 @@ class EnrolmentTokenListView(ApplianceView):
         """Create an enrolment token for one machine."""
         form = EnrolmentTokenRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        row, text = enrolment.token_create(
-            user=request_user(request), node_id=form.validated_data.get("node_id")
-        )
-        return Response({"id": row.pk, "token": text, "expires_at": row.expires_at}, status=201)
+        user, node_id = request_user(request), form.validated_data.get("node_id")
+
+        def create() -> dict[str, Any]:
+            row, text = enrolment.token_create(user=user, node_id=node_id)
+            return {"id": row.pk, "token": text, "expires_at": row.expires_at}
+
+        return create_once(request, create, is_secret=True)
 
 
 class EnrolView(ApplianceView):

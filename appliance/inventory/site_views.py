@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.api.errors import Code
@@ -55,6 +56,7 @@ def visible_sites(request: Request) -> SiteQuerySet:
 
 class SiteListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "POST": "inventory.manage"}
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "sites"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
@@ -68,8 +70,8 @@ class SiteListView(ApplianceView):
         """Create a site."""
         form = SiteRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        site = sites.create_site(**form.validated_data, actor=request_user(request).username)
-        return Response(serialize(SiteSerializer, site), status=201)
+        values = form.validated_data | {"actor": request_user(request).username}
+        return create_once(request, lambda: serialize(SiteSerializer, sites.create_site(**values)))
 
 
 class SiteView(ApplianceView):

@@ -16,11 +16,11 @@ from rest_framework.response import Response
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
+from appliance.accounts.idempotency import idempotent
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
 from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.feed import GuardedNames, hub
-from appliance.activity.idempotency import idempotent
 from appliance.api.errors import Code
 from appliance.api.fields import LabelsField, LineField, NameField
 from appliance.api.filters import parse_labels, parse_text

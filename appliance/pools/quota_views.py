@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.activity.idempotency import idempotent
+from appliance.accounts.idempotency import idempotent
 from appliance.api.fields import NameField, NumberField
 from appliance.api.filters import parse_choice, parse_id
 from appliance.api.listing import CREATED, Listing

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.activity.idempotency import idempotent
+from appliance.accounts.idempotency import idempotent
 from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField, ZonedTimeField
 from appliance.api.filters import parse_text, parse_time

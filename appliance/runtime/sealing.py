@@ -27,6 +27,7 @@ class Purpose(Enum):
     """Kinds of secrets. Each has a key of its own."""
 
     PASSKEY = b"busbar passkey challenge"
+    RESPONSE = b"busbar stored response"
     SECOND_FACTOR = b"busbar second factor"
     SETTING = b"busbar setting"
     WEBHOOK = b"busbar webhook"
@@ -40,7 +41,8 @@ def _cipher(purpose: Purpose) -> AESGCM:
 def seal(secret: bytes, purpose: Purpose, owner: bytes) -> str:
     """Return the encrypted secret as text. It can be opened for this owner only.
 
-    The owner is the id of a user or alarm definition, or the name of a setting.
+    The owner is the id of a user or alarm definition, the name of a setting, or a user with an
+    idempotency key.
     """
     nonce = secrets.token_bytes(NONCE_BYTES)
     sealed = _cipher(purpose).encrypt(nonce, secret, owner)

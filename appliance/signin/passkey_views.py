@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
+from appliance.accounts.idempotency import create_once
 from appliance.accounts.token_views import token_of
 from appliance.api.errors import Code
 from appliance.api.fields import NameField
@@ -66,6 +67,7 @@ class PasskeyListView(ApplianceView):
     error_codes: ClassVar[ErrorCodes] = {"POST": FRESH}
     dry_run_supported: ClassVar[bool] = False  # a challenge is valid once
     returns_secret: ClassVar[bool] = True
+    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "passkeys"}
 
     @extend_schema(parameters=PASSKEYS.parameters, responses=PasskeySerializer(many=True))
@@ -84,9 +86,12 @@ class PasskeyListView(ApplianceView):
         form.is_valid(raise_exception=True)
         user, token = require_self(request), token_of(request)
         require_fresh_sign_in(token)
-        passkey, codes = passkeys.add(user=user, sign_in=token, **form.validated_data)
-        content = serialize(PasskeySerializer, passkey) | {"recovery_codes": codes}
-        return Response(content, status=201)
+
+        def create() -> dict[str, Any]:
+            passkey, codes = passkeys.add(user=user, sign_in=token, **form.validated_data)
+            return serialize(PasskeySerializer, passkey) | {"recovery_codes": codes}
+
+        return create_once(request, create, is_secret=True)
 
 
 class PasskeyOptionsView(ApplianceView):

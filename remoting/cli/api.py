@@ -278,7 +278,7 @@ class Api(Client):
     ) -> dict[str, Any]:
         """Send a request and return the decoded response body, empty if there is none.
 
-        A POST carries a new Idempotency-Key, which only some operations honour.
+        A POST that honours an Idempotency-Key is repeated once if there is no response.
 
         Raises:
             ApplianceUnreachable: there is no response, or one with a 5xx status.

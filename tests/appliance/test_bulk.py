@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.accounts.models import User
-from appliance.activity.models import IdempotencyKey
+from appliance.accounts.models import IdempotencyKey, User
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool

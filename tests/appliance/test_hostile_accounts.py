@@ -13,8 +13,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from appliance.accounts.models import Project, RoleBinding, Source, User
-from appliance.activity.models import IdempotencyKey
+from appliance.accounts.models import IdempotencyKey, Project, RoleBinding, Source, User
 from appliance.alarms.findings import Finding, subject_of
 from appliance.alarms.lifecycle import raise_alarms
 from appliance.alarms.models import Alarm, AlarmDefinition

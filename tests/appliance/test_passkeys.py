@@ -112,6 +112,15 @@ class TestUse:
         assert log_in(code=codes[0]).status_code == 200
         assert log_in(code=codes[0]).status_code == 401
 
+    def test_repeated_request_returns_the_same_recovery_codes(self, alice: User) -> None:
+        client, path = browser(alice), "/api/v1/passkeys"
+        options = body(post(client, "passkeys/options"))["options"]
+        content = {"name": "laptop", "credential": Device(ORIGIN).create(options)}
+        options = {"format": "json", "secure": True, "HTTP_IDEMPOTENCY_KEY": "k"}
+        first, again = (client.post(path, content, **options) for _ in range(2))
+        assert (first.status_code, len(body(first)["recovery_codes"])) == (201, 10)
+        assert (again.status_code, body(again)) == (201, body(first))
+
     def test_first_passkey_ends_the_other_sign_ins(self, alice: User) -> None:
         before, client = browser(alice), browser(alice)
         assert add(alice, Device(ORIGIN), client=client).status_code == 201

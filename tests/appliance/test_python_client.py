@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import subprocess
 import sys
 import venv
@@ -94,6 +96,36 @@ def test_client_creates_changes_lists_and_deletes(client: Client) -> None:
 def test_repeated_key_has_one_effect(client: Client) -> None:
     first, second = (client.pools_create({"name": "once"}, idempotency_key="k") for _ in range(2))
     assert first["id"] == second["id"]
+
+
+POSTS = [
+    (re.sub(r"\{\w+\}", "1", path.removeprefix("/api/v1/")), operations["post"])
+    for path, operations in api()["paths"].items()
+    if "post" in operations
+]
+
+
+@pytest.mark.parametrize(("path", "operation"), POSTS, ids=[path for path, _ in POSTS])
+def test_request_without_a_response_is_repeated_where_the_key_is_honoured(
+    path: str, operation: dict[str, Any]
+) -> None:
+    keys = []
+
+    def lose_the_first(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers.get("Idempotency-Key"))
+        if len(keys) == 1:
+            raise httpx.ReadError("the connection was lost")
+        return httpx.Response(201, json={})
+
+    honours = any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
+    with Client("https://appliance", "t", certificate().decode()) as client:
+        client._client = httpx.Client(
+            transport=httpx.MockTransport(lose_the_first), base_url="https://appliance/api/v1/"
+        )
+        with contextlib.suppress(Unreachable):
+            client.send("POST", path, {})
+    assert len(keys) == (2 if honours else 1)
+    assert keys == [keys[0]] * len(keys) and (keys[0] is not None) == honours
 
 
 def test_refusal_has_its_fields(client: Client) -> None:

@@ -20,8 +20,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from appliance.accounts import models as accounts
-from appliance.accounts.models import ApiToken, Project, User
-from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine, TaskState
+from appliance.accounts.models import ApiToken, IdempotencyKey, Project, User
+from appliance.activity.models import Event, Task, TaskLine, TaskState
 from appliance.alarms import models as alarms
 from appliance.allocations import models as allocations
 from appliance.allocations import time_to_gpu

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from appliance.accounts import tokens
-from appliance.accounts.models import ApiToken, User
+from appliance.accounts.models import ApiToken, IdempotencyKey, User
 from appliance.accounts.services import token_create
-from appliance.activity.models import IdempotencyKey
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]

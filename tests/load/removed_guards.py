@@ -16,14 +16,9 @@ import django
 
 def without_idempotency() -> None:
     """Execute a repeated request again instead of returning the stored response."""
-    from appliance.activity import idempotency
+    from appliance.accounts import idempotency
 
-    def execute_always(
-        *, effect: Callable[[], tuple[int, dict[str, Any]]], **_: object
-    ) -> tuple[int, dict[str, Any]]:
-        return effect()
-
-    vars(idempotency)["run_once"] = execute_always
+    vars(idempotency)["Store"].run_once = lambda store, effect, authorize: effect()
 
 
 def respond_before_commit() -> None:
