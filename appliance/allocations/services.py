@@ -158,12 +158,18 @@ def check_can_start(allocation: Allocation, wait: Wait) -> None:
 
 
 def find_project(owner: User, name: str) -> Project:
+    """Return the project for a new allocation.
+
+    Raises ApplianceError NOT_FOUND for one that the owner may not view, whether it exists or not,
+    DENIED for another one in which the owner may not allocate.
+    """
     project = PROJECT_BY_NAME.first(name=name)
-    if project is None and can(owner, "allocations.create", None):
+    may_allocate = project is not None and can(owner, "allocations.create", project.pk)
+    if project is None or not (may_allocate or can(owner, "allocations.view", project.pk)):
         raise ApplianceError(
             Code.NOT_FOUND, f"Project {name} not found. List projects with: busbar project list"
         )
-    if project is None or not can(owner, "allocations.create", project.pk):
+    if not may_allocate:
         raise ApplianceError(
             Code.DENIED,
             f"Allocations in project {name} are denied. "
