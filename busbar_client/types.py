@@ -841,9 +841,9 @@ class AuditRecord(TypedDict):
     project_id: NotRequired[str | None]
     """Id of the project; null if there is none."""
     before: NotRequired[Any]
-    """Changed fields before the change; empty if created."""
+    """Changed fields and the version before the change; empty if created."""
     after: NotRequired[Any]
-    """Changed fields after the change; empty if deleted."""
+    """Changed fields and the version after the change; empty if deleted."""
     outcome: NotRequired[OutcomeEnum]
     code: NotRequired[str]
     """Error code of a refusal."""

@@ -143,9 +143,15 @@ def kind_of(row: Model) -> Kind:
     return KINDS[row._meta.label_lower]
 
 
-def values_of(row: Model) -> Values:
+def recorded_fields(row: Model) -> Values:
     """Return the recorded fields of a row in the types of JSON."""
     return {name: json_value(getattr(row, name)) for name in kind_of(row).fields}
+
+
+def values_of(row: Model) -> Values:
+    """Return the recorded fields of a row and its version, which tells its changes apart."""
+    version = getattr(row, "version", None)
+    return recorded_fields(row) | ({"version": version} if isinstance(version, int) else {})
 
 
 def json_value(value: object) -> object:

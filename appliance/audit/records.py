@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Model
 
 from appliance.api import refusals
-from appliance.audit.fields import Values, json_value, kind_of, values_of
+from appliance.audit.fields import Values, json_value, kind_of, recorded_fields, values_of
 from appliance.audit.models import AuditRecord
 from appliance.db.origin import Origin, current
 from appliance.db.prepared import insert
@@ -20,11 +20,14 @@ SYSTEM = Origin(actor=refusals.SYSTEM)
 
 def record_created(row: Model) -> None:
     """Record that a row was created."""
-    record(row, "created", {}, values_of(row))
+    record(row, "created", {}, recorded_fields(row))
 
 
 def record_changed(row: Model, before: Values) -> None:
-    """Record the fields that differ from `before`, the values of the row before the change."""
+    """Record the fields that differ from `before`, the values of the row before the change.
+
+    The version is among them, unless the row in memory still has the old one.
+    """
     after = values_of(row)
     changed = [name for name in after if name in before and before[name] != after[name]]
     record(row, "changed", {n: before[n] for n in changed}, {n: after[n] for n in changed})
@@ -32,7 +35,7 @@ def record_changed(row: Model, before: Values) -> None:
 
 def record_deleted(row: Model) -> None:
     """Record that a row was or will be deleted. `row` still has its primary key."""
-    record(row, "deleted", values_of(row), {})
+    record(row, "deleted", recorded_fields(row), {})
 
 
 def record(row: Model, verb: str, before: Values, after: Values) -> None:

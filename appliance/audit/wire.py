@@ -28,8 +28,12 @@ class AuditRecordSerializer(RowSerializer[AuditRecord]):
                 "help_text": "Operation id of the OpenAPI document; empty where further refusals "
                 "of a minute are counted together.",
             },
-            "before": {"help_text": "Changed fields before the change; empty if created."},
-            "after": {"help_text": "Changed fields after the change; empty if deleted."},
+            "before": {
+                "help_text": "Changed fields and the version before the change; empty if created."
+            },
+            "after": {
+                "help_text": "Changed fields and the version after the change; empty if deleted."
+            },
             "code": {"help_text": "Error code of a refusal."},
             "count": {"help_text": "Refusals with this address, actor and code within the minute."},
             "request_id": {"help_text": "The response header Busbar-Request of the request."},

@@ -55,8 +55,8 @@ def test_change_records_who_where_what_before_and_after(cast: Cast, client_of: C
     record = AuditRecord.objects.get(action="pools_partial_update")
     assert (record.actor, record.token_name, record.address) == ("olga", "test", "127.0.0.1")
     assert (record.object_kind, record.object_id, record.object_name) == ("pool", pool.pk, "lab")
-    assert record.before == {"max_idle_seconds": None}
-    assert record.after == {"max_idle_seconds": 60}
+    assert record.before == {"max_idle_seconds": None, "version": 1}
+    assert record.after == {"max_idle_seconds": 60, "version": body(response)["version"]}
     assert str(record.request_id) == response["Busbar-Request"]
 
 

@@ -188,7 +188,7 @@ class TestComparison:
         compare()
         assert client.get("/api/v1/me").status_code == 401
         assert log_in("frank").status_code == 401
-        record = AuditRecord.objects.get(object_name="frank", after={"is_active": False})
+        record = AuditRecord.objects.get(object_name="frank", after__is_active=False)
         assert record.actor == "directory"
 
     def test_person_who_meets_the_filter_again_has_access_again(

@@ -28,17 +28,19 @@ let everywhere = ["pools.manage"];
 /** Whether the next request of the right version fails. */
 let failNext = false;
 const sent: [object, string][] = [];
+/** Audit records, the newest first. */
+let records: object[] = [];
 const answer = (data: object, status = 200) => ({
   ...(status < 400 ? { data } : { error: data }),
   response: new Response(null, {
     status,
-    headers: { ETag: `"${row.version}"`, Date: "Sun, 29 Nov 2026 05:00:00 GMT" },
+    headers: { ETag: `"${row.version}"` },
   }),
 });
 function get(path: string) {
   if (path === "/api/v1/access")
     return answer({ privileges: everywhere.map((name) => ({ name, bindings: [] })) });
-  if (path === "/api/v1/audit") return answer({ items: [{ actor: "li", outcome: "succeeded" }] });
+  if (path === "/api/v1/audit") return answer({ items: records });
   return answer({ ...row });
 }
 function patch(body: object, version: string) {
@@ -52,8 +54,9 @@ function patch(body: object, version: string) {
   return answer({ ...row });
 }
 
-const change = (of: object) => {
+const change = (of: object, actor = "li") => {
   row = { ...row, ...of, version: row.version + 1 };
+  records = [{ actor, after: { ...of, version: row.version } }, ...records];
 };
 const box = (name: string) => screen.findByRole<HTMLInputElement>("spinbutton", { name });
 const type = async (name: string, value: string) =>
@@ -66,6 +69,7 @@ beforeEach(() => {
   row = { ...NEW };
   everywhere = ["pools.manage"];
   sent.length = 0;
+  records = [];
   cache.setQueryData(["me"], { username: "mei", privileges: ["audit.read"] });
   vi.spyOn(api, "GET").mockImplementation((async (path: string) => get(path)) as never);
   vi.spyOn(api, "PATCH").mockImplementation((async (
@@ -152,6 +156,33 @@ test.each([
   expect(alert).toBeTruthy();
   expect(sent).toHaveLength(requests);
   expect(row.max_lifetime_seconds).toBe(saved);
+});
+
+const saveDisputed = async () => {
+  await editPool(POOL);
+  await type(LIFETIME, "90");
+  change({ max_lifetime_seconds: 75 });
+};
+
+test("a record of another operation than the change is not named in its place", async () => {
+  await saveDisputed();
+  records = [{ actor: "wang", after: { names: "read" } }, ...records];
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by li/)).toBeTruthy();
+});
+
+test("no user is named if several have changed the object", async () => {
+  await saveDisputed();
+  change({ max_idle_seconds: 45 }, "wang");
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by another user/)).toBeTruthy();
+});
+
+test("no user is named if the change has no record", async () => {
+  await saveDisputed();
+  records = [];
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by another user/)).toBeTruthy();
 });
 
 test("a manager of one pool is offered what is theirs", async () => {

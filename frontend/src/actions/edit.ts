@@ -6,7 +6,7 @@ import {
   type ObjectOf,
   type Read,
   changeObject,
-  lastChangeBy,
+  changesBy,
   readObject,
 } from "../api/objects";
 import type { Key } from "../text/text";
@@ -69,13 +69,13 @@ class Editing<K extends EditableKind> {
       } catch (problem) {
         if (!(problem instanceof Problem && problem.status === STALE && left > 1)) throw problem;
       }
-      const { readAt } = read;
+      const { version } = read;
       read = await readObject(this.kind, this.id);
       const merged = this.merge(wanted, shown, this.edit.values(read.row));
       wanted = merged.values;
       if (merged.disputed.length === 0) continue;
       this.read = read;
-      throw new Conflict(await lastChangeBy(this.id, readAt), merged.disputed, wanted);
+      throw new Conflict(await changesBy(this.id, version, read.version), merged.disputed, wanted);
     }
   }
 

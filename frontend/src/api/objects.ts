@@ -40,8 +40,6 @@ export interface Read<K extends EditableKind> {
   row: ObjectOf<K>;
   /** Its ETag. */
   version: string;
-  /** Time of the appliance. */
-  readAt: string;
 }
 
 /** Read an object. Throws an error for the user if it no longer exists. */
@@ -50,7 +48,7 @@ export async function readObject<K extends EditableKind>(kind: K, id: string): P
   const { status, headers } = answer.response;
   if (status === 404) throw new Error(t("result.gone"));
   const row = unwrap(answer) as unknown as ObjectOf<K>;
-  return { row, version: headers.get("ETag") ?? "*", readAt: headers.get("Date") ?? "" };
+  return { row, version: headers.get("ETag") ?? "*" };
 }
 
 /** Change an object. With a version, throws Problem 412 if it has another one by then. */
@@ -75,20 +73,29 @@ function showChanged(kind: EditableKind, row: { id: string; version?: number }) 
     applyChanges(cache, [{ sequence: 0, kind: feedKind, id: row.id, row }]);
 }
 
-/** Return who has changed an object since a time, or "" if that cannot be known. */
-export async function lastChangeBy(id: string, since: string): Promise<string> {
-  const privileges = cache.getQueryData<Me>(["me"])?.privileges ?? [];
-  const query = { object_id: id, since: new Date(since || 0).toISOString(), limit: 50 };
-  const records = () => api.GET("/api/v1/audit", { params: { query } }).then(unwrap);
-  const events = () => api.GET("/api/v1/events", { params: { query } }).then(unwrap);
-  const read = privileges.includes("audit.read")
-    ? records
-    : privileges.includes("activity.view") && events;
-  const changes: { actor: string; outcome?: string }[] = read
-    ? await read().then(
-        (page) => page.items,
-        () => [], // the conflict is shown in any case
-      )
-    : [];
-  return changes.find((c) => c.outcome !== "refused" && c.actor !== "system")?.actor ?? "";
+/** The number in an ETag. */
+const numberOf = (version: string) => Number(version.replaceAll('"', ""));
+
+/**
+ * Return who has made all changes of an object between two versions, or "" if several users have,
+ * or if that cannot be known.
+ */
+export async function changesBy(id: string, from: string, to: string): Promise<string> {
+  if (!cache.getQueryData<Me>(["me"])?.privileges.includes("audit.read")) return "";
+  const query = { object_id: id, outcome: "succeeded" as const, limit: 50 };
+  const records = await api
+    .GET("/api/v1/audit", { params: { query } })
+    .then(unwrap)
+    .then(
+      (page) => page.items,
+      () => [], // the conflict is shown in any case
+    );
+  const actors = new Map(
+    records.map((r) => [(r.after as { version?: number } | undefined)?.version, r.actor]),
+  );
+  const found = new Set<string>();
+  for (let version = numberOf(from) + 1; version <= numberOf(to); version += 1)
+    found.add(actors.get(version) ?? "");
+  const [actor = ""] = found;
+  return found.size === 1 && actor !== "system" ? actor : "";
 }
