@@ -1,10 +1,16 @@
 // One way to make a change: its result is always visible, and what it affects is read again.
 import { refresh } from "../api/cache";
+import { Problem } from "../api/client";
 import { toast, toastFailure } from "../ui/toasts";
+
+const STALE = 412;
 
 /** Make a change. A failure is shown and stays; it is also thrown for dialogs that keep open. */
 export async function change<T>(title: string, send: () => Promise<T>): Promise<T> {
-  const result = await send();
+  const result = await send().catch((problem: unknown) => {
+    if (problem instanceof Problem && problem.status === STALE) refresh();
+    throw problem;
+  });
   toast("success", title);
   refresh();
   return result;

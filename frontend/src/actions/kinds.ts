@@ -34,6 +34,8 @@ export interface Actionable {
   name: string;
   /** State on which it depends which actions are offered. */
   state?: string;
+  /** The version that the user sees, where an action changes the object without a form. */
+  version?: number;
 }
 
 /** An object that an action, a link or a search result refers to. */

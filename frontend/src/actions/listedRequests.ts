@@ -1,6 +1,7 @@
 // Requests of the actions on objects that only lists show.
 import { api, idempotencyKey, unwrap } from "../api/client";
-import { changeObject } from "../api/objects";
+import { changeShown } from "../api/objects";
+import type { Actionable } from "./kinds";
 
 const roleAt = (role_id: string) => ({ params: { path: { role_id } } });
 export const deleteRole = async (id: string) =>
@@ -31,8 +32,8 @@ export const deleteSite = async (id: string) =>
 const definitionAt = (definition_id: string) => ({
   params: { path: { definition_id } },
 });
-export const enableDefinition = (id: string, enabled: boolean) =>
-  changeObject("alarm-definitions", id, { enabled });
+export const enableDefinition = (definition: Actionable, enabled: boolean) =>
+  changeShown("alarm-definitions", definition, { enabled });
 export const deleteDefinition = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/alarm-definitions/{definition_id}", definitionAt(id)));
 export const acknowledgeAlarm = async (alarm_id: string, text: string) =>

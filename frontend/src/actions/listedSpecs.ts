@@ -35,7 +35,7 @@ export const LISTED_SPECS: readonly Spec[] = [
     label: "alarm.enable",
     state: "disabled",
     bulk: true,
-    run: (x) => send.enableDefinition(x.id, true),
+    run: (x) => send.enableDefinition(x, true),
   },
   {
     kind: "alarm-definitions",
@@ -43,7 +43,7 @@ export const LISTED_SPECS: readonly Spec[] = [
     label: "alarm.disable",
     state: "enabled",
     bulk: true,
-    run: (x) => send.enableDefinition(x.id, false),
+    run: (x) => send.enableDefinition(x, false),
   },
   { kind: "alarm-definitions", name: "update", label: "action.edit", open: forms.editDefinition },
   { kind: "alarm-definitions", ...DELETE, bulk: true, run: (x) => send.deleteDefinition(x.id) },

@@ -130,7 +130,7 @@ export const SPECS: readonly Spec[] = [
     label: "action.deactivate",
     danger: true,
     bulk: true,
-    run: (x) => send.setActive(x.id, false),
+    run: (x) => send.setActive(x, false),
   },
   {
     kind: "users",

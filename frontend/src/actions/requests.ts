@@ -1,6 +1,7 @@
 // Requests of the actions.
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
-import { changeObject } from "../api/objects";
+import { changeShown } from "../api/objects";
+import type { Actionable } from "./kinds";
 
 const headers = () => idempotencyKey();
 
@@ -68,8 +69,8 @@ export const forceRelease = async (id: string) =>
   unwrap(await api.POST("/api/v1/allocations/{allocation_id}/force-release", allocationAt(id)));
 
 const userAt = (user_id: string) => ({ params: { path: { user_id } } });
-export const setActive = (id: string, is_active: boolean) =>
-  changeObject("users", id, { is_active });
+export const setActive = (user: Actionable, is_active: boolean) =>
+  changeShown("users", user, { is_active });
 export const deleteUser = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/users/{user_id}", userAt(id)));
 export const newPassword = async (id: string) =>

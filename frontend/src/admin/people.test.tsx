@@ -5,7 +5,7 @@ import { answerActions, show } from "../actions/answeringServer";
 import { cache } from "../api/cache";
 import { api } from "../api/client";
 import { listQuery } from "../api/lists";
-import { BindingsPane, RolesPane, TokensPane } from "./people";
+import { BindingsPane, RolesPane, TokensPane, UsersPane } from "./people";
 
 const token = (id: string, name: string) =>
   ({ id, name, user: "mei", scopes: [], networks: [] }) as never;
@@ -89,4 +89,21 @@ test("a custom role has a menu, and a built-in role has none", async () => {
   expect((await item(/Delete/)).textContent).toContain("It is in use.");
   expect((await item(/Edit/)).getAttribute("aria-disabled")).not.toBe("true");
   expect(screen.queryByRole("button", { name: "Actions of viewer" })).toBeNull();
+});
+
+test("a user is deactivated in the version that the list shows", async () => {
+  answerActions(["deactivate"]);
+  const send = vi.spyOn(api, "PATCH").mockResolvedValue({
+    data: { id: "1", version: 6 },
+    response: new Response(),
+  } as never);
+  given("users", [{ id: "1", username: "li", is_active: true, version: 5 }]);
+  show(<UsersPane />);
+  await openMenu("Actions of li");
+  fireEvent.click(await item(/Deactivate/));
+  const dialog = await screen.findByRole("dialog");
+  fireEvent.click(within(dialog).getByRole("button", { name: "Deactivate" }));
+  await vi.waitFor(() => expect(send).toHaveBeenCalledTimes(1));
+  const headers = { "If-Match": '"5"' };
+  expect(send.mock.calls[0]?.[1]).toMatchObject({ body: { is_active: false }, headers });
 });

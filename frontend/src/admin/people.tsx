@@ -56,7 +56,7 @@ export function UsersPane() {
       title="people.users"
       columns={USER_COLUMNS}
       hasBulk
-      target={(u) => ({ kind: "users", id: u.id, name: u.username })}
+      target={(u) => ({ kind: "users", id: u.id, name: u.username, version: u.version })}
       create={{
         label: "people.createUser",
         privilege: MANAGE,

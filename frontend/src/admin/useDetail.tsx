@@ -34,7 +34,8 @@ export function Detail<N extends ListName>({
       {(rows) => {
         const row = (rows as RowOf<N>[]).find((r) => r.id === id);
         if (!row) return <MissingPage what={t(kindKey(kind))} />;
-        const target: Target = { kind, id, name: name(row) };
+        const { version } = row as { version?: number };
+        const target: Target = { kind, id, name: name(row), version };
         return (
           <>
             <PageHeader

@@ -50,7 +50,7 @@ test("a definition is enabled or disabled as its state asks, and deleted as the 
   answerActions(["delete", "update"], { "alarm-definitions/1": { delete: builtin } });
   const send = vi.spyOn(api, "PATCH").mockResolvedValue({ response: new Response() } as never);
   cache.setQueryData(listQuery("alarmDefinitions").queryKey, [
-    { id: "1", name: "Hot", severity: "info", enabled: true, is_builtin: true },
+    { id: "1", name: "Hot", severity: "info", enabled: true, is_builtin: true, version: 3 },
   ] as never);
   show(<DefinitionsPane />);
   fireEvent.click(await screen.findByRole("button", { name: "Actions of Hot" }));
@@ -60,5 +60,6 @@ test("a definition is enabled or disabled as its state asks, and deleted as the 
   expect(items.map(isOff)).toEqual([false, false, true]);
   fireEvent.click(items[0] as HTMLElement);
   await waitFor(() => expect(send).toHaveBeenCalledTimes(1));
-  expect(send.mock.calls[0]?.[1]).toMatchObject({ body: { enabled: false } });
+  const headers = { "If-Match": '"3"' };
+  expect(send.mock.calls[0]?.[1]).toMatchObject({ body: { enabled: false }, headers });
 });

@@ -44,6 +44,7 @@ const actionableOf = (d: AlarmDefinition): Actionable => ({
   id: d.id,
   name: d.name,
   state: d.enabled ? "enabled" : "disabled",
+  version: d.version,
 });
 
 export function DefinitionsPane() {

@@ -51,17 +51,27 @@ export async function readObject<K extends EditableKind>(kind: K, id: string): P
   return { row, version: headers.get("ETag") ?? "*" };
 }
 
-/** Change an object. With a version, throws Problem 412 if it has another one by then. */
+/** Change an object in the version that the user has seen. Throws Problem 412 for another one. */
 export async function changeObject<K extends EditableKind>(
   kind: K,
   id: string,
   body: ChangeOf<K>,
-  version = "*",
+  version: string,
 ): Promise<void> {
   const headers = { "If-Match": version };
   const params = { path: { pool_id: id } };
   const answer = await api.PATCH(at(kind, id), { params, headers, body: body as object });
   showChanged(kind, unwrap(answer));
+}
+
+/** Change an object in the version that a list shows; without a list, in that of now. */
+export async function changeShown<K extends EditableKind>(
+  kind: K,
+  { id, version }: { id: string; version?: number },
+  body: ChangeOf<K>,
+): Promise<void> {
+  const shown = version === undefined ? (await readObject(kind, id)).version : `"${version}"`;
+  return changeObject(kind, id, body, shown);
 }
 
 /** Show a changed row at once: a role at one object of the inventory does not show its changes. */

@@ -1,10 +1,42 @@
 // @vitest-environment jsdom
-import { expect, test } from "vitest";
-import type { Allocation, Gpu } from "../api/client";
-import { sizeAfter, sizeFor } from "./ResizeHandle";
+import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { afterEach, expect, test, vi } from "vitest";
+import { answerActions, show } from "../actions/answeringServer";
+import { cache } from "../api/cache";
+import { type Allocation, type Gpu, type Partition, api } from "../api/client";
+import { ResizeHandle, sizeAfter, sizeFor } from "./ResizeHandle";
 
 const GIB = 2 ** 30;
 const gpu = { memory_bytes: 10 * GIB } as Gpu;
+
+afterEach(() => {
+  cleanup();
+  cache.clear();
+  vi.restoreAllMocks();
+});
+
+test("a moved edge changes the version of the allocation that the bar shows", async () => {
+  answerActions(["resize"]);
+  const send = vi.spyOn(api, "PATCH").mockResolvedValue({
+    data: { id: "1", version: 8 },
+    response: new Response(null, { status: 202 }),
+  } as never);
+  const props = {
+    allocation: { id: "1", name: "a", gpu_count: 1, memory_bytes: 0, version: 7 } as Allocation,
+    partition: { id: "p", memory_bytes: 3 * GIB } as Partition,
+    gpu,
+    most: 80,
+    preview: 40,
+    setPreview: () => {},
+  };
+  show(<ResizeHandle {...props} />);
+  fireEvent.keyDown(await screen.findByRole("slider"), { key: "Enter" });
+  const dialog = within(await screen.findByRole("dialog"));
+  fireEvent.click(dialog.getByRole("button", { name: "Resize" }));
+  await waitFor(() => expect(send).toHaveBeenCalledTimes(1));
+  const headers = { "If-Match": '"7"' };
+  expect(send.mock.calls[0]?.[1]).toMatchObject({ body: { percent: 40 }, headers });
+});
 
 test("keys move the edge by one and ten percent, between one percent and what is free", () => {
   expect(sizeAfter("ArrowRight", 30, 80)).toBe(31);

@@ -8,7 +8,7 @@ import { useActions } from "../actions/queries";
 import { allocationName } from "../allocations/names";
 import { resizeCurl } from "../allocations/request";
 import type { Allocation, Gpu, Partition } from "../api/client";
-import { changeObject } from "../api/objects";
+import { changeShown } from "../api/objects";
 import { gib } from "../format";
 import { counted, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
@@ -79,7 +79,7 @@ function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent:
         command={() => resizeCurl(allocation.id, size, location.origin)}
         submit={async () =>
           change(t("result.done", { action, name }), () =>
-            changeObject("allocations", allocation.id, size),
+            changeShown("allocations", allocation, size),
           )
         }
         close={end}
