@@ -44,8 +44,6 @@ PAGES = (
     "/settings?tab=keys",
     "/account",
 )
-CAPACITY_INTERVAL_MS = 10_000
-"""The console reads the capacity again at this interval."""
 
 
 def segments(page: Page, gpu_index: int = 0) -> Locator:
@@ -243,12 +241,10 @@ def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) 
 def test_capacity_is_grouped_by_pool_and_by_node(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
-    console.page.clock.install()
     console.open("/")
     table = console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
     expect(table.get_by_role("rowheader", name="default")).to_be_visible()
     program = start_program(pool, 50)
-    console.page.clock.fast_forward(CAPACITY_INTERVAL_MS)
     expect(
         table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)
     ).to_contain_text("0.5")

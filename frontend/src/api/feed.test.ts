@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { QueryClient } from "@tanstack/react-query";
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Feed, openFeed, parsePosition } from "./feed";
 import { readMerged } from "./rows";
@@ -167,4 +167,24 @@ test("a change that arrives while its list is read is in the list", async () => 
     { id: "b", notes: "" },
     { id: "a", notes: "new" },
   ]);
+});
+
+test("the capacity is read again at once after a change, and then once per second", async () => {
+  const read = vi.fn(async () => 0);
+  const observer = new QueryObserver(cache, { queryKey: ["capacity", "pool"], queryFn: read });
+  const stop = observer.subscribe(() => {});
+  await vi.advanceTimersByTimeAsync(0);
+  const readsAfter = async (kinds: string[], ms = 0) => {
+    read.mockClear();
+    const items = kinds.map((kind) => ({ sequence: 8, kind, id: "z", row: null }));
+    FakeSocket.newest.receive({ type: "changes", items });
+    await vi.advanceTimersByTimeAsync(ms);
+    return read.mock.calls.length;
+  };
+  expect(await readsAfter(["task"])).toBe(0);
+  expect(await readsAfter(["partition"])).toBe(1);
+  expect(await readsAfter(["gpu", "node"])).toBe(0);
+  expect(await readsAfter([], 1_000)).toBe(1);
+  expect(await readsAfter([], 5_000)).toBe(0);
+  stop();
 });

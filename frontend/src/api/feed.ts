@@ -1,5 +1,5 @@
-// Live feed client. Each change carries its row, updates the query cache and invalidates the
-// answers about the actions of its object. After a gap, all rows and answers are invalidated.
+// Live feed client. Each change carries its row, updates the query cache and invalidates what
+// depends on it: the actions of its object, and the capacity. After a gap, everything is invalidated.
 import type { QueryClient } from "@tanstack/react-query";
 import { type Kind, isKind, rowsQuery } from "./queries";
 import { type Fresh, type Row, merged, note, noteWhileRead } from "./rows";
@@ -20,6 +20,9 @@ type Message =
 
 const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
+/** Kinds whose changes change the capacity, and the least time between two readings of it. */
+const OF_CAPACITY: ReadonlySet<string> = new Set(["gpu", "node", "partition", "pool"]);
+const CAPACITY_MS = 1_000;
 const UNAUTHENTICATED = 4401;
 const ROLES_CHANGED = 4403;
 
@@ -66,13 +69,27 @@ export function openFeed(
       for (const name of names) void cache.invalidateQueries({ queryKey: [name] });
     }, Math.random() * 500);
 
+  // Computing it takes the appliance longer than a change: a first change is shown at once, and
+  // later ones together.
+  let capacityTimer = 0;
+  let isCapacityOld = false;
+  function invalidateCapacity() {
+    isCapacityOld = capacityTimer !== 0;
+    if (isCapacityOld) return;
+    void cache.invalidateQueries({ queryKey: ["capacity"] });
+    capacityTimer = window.setTimeout(() => {
+      capacityTimer = 0;
+      if (isCapacityOld) invalidateCapacity();
+    }, CAPACITY_MS);
+  }
+
   function handle(message: Message) {
     if (message.type === "samples") return addSamples(message.gpus);
     if (message.type === "hello") {
       position.epoch = message.epoch;
       if (!message.resumed) {
         position.sequence = message.sequence;
-        invalidateSoon("rows");
+        invalidateSoon("rows", "capacity");
       }
       if (position.wasLive || !message.resumed) invalidateSoon("actions");
       position.wasLive = true;
@@ -81,11 +98,12 @@ export function openFeed(
       send({ type: "watch", gpus: watched() });
     } else if (message.type === "resync") {
       position.sequence = message.sequence;
-      invalidateSoon("rows", "actions");
+      invalidateSoon("rows", "actions", "capacity");
     } else {
       position.sequence = message.items.at(-1)?.sequence ?? position.sequence;
       applyChanges(cache, message.items);
       invalidateAnswers(cache, message.items);
+      if (message.items.some(({ kind }) => OF_CAPACITY.has(kind))) invalidateCapacity();
     }
   }
 
@@ -111,6 +129,7 @@ export function openFeed(
     close() {
       closed = true;
       window.clearTimeout(timer);
+      window.clearTimeout(capacityTimer);
       setWatcher(() => {});
       socket?.close();
     },

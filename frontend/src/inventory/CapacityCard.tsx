@@ -1,4 +1,5 @@
-// Capacity table by pool, node, site or model. Usage is measured, so it reloads every 10 s.
+// Capacity table by pool, node, site or model. The feed invalidates it (api/feed.ts); use is measured
+// without a change of an object, so it also reloads every 10 s.
 import { ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
