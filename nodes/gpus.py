@@ -48,7 +48,7 @@ class Nvml:
             ) from error
         self._models: set[str] = set()
         self._failures: dict[str, str] = {}
-        """What could not be read at the last attempt, and why."""
+        """Errors of the last attempt to read each value, by its name."""
 
     def driver_version(self) -> str:
         """Return the version of the driver; empty if it cannot be read."""

@@ -90,7 +90,8 @@ def supervise(
     while (code := process.poll()) is None:
         idle = not select.select([arrived], [], [], POLL_SECONDS)[0]
         signal.sigtimedwait({signal.SIGCHLD}, 0)
-        # What only the witness got was sent to it by itself, and would hide a later one to us.
+        # A signal that the witness alone holds was sent to it alone, and is dropped. Otherwise it
+        # would hide the next one that is sent to this process alone.
         numbers = witness.held() if idle else signal.sigpending()
         for number in sorted(numbers & FORWARDED):
             pass_on(process, number, witness)

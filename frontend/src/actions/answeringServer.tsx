@@ -1,4 +1,4 @@
-// For tests: a server that answers which actions are allowed, and a page around what is tested.
+// For tests: a server that answers which actions are allowed, lists, and a page around what is tested.
 import { QueryClientProvider } from "@tanstack/react-query";
 import {
   RouterProvider,
@@ -12,6 +12,7 @@ import { vi } from "vitest";
 import { AccountContext } from "../account/account";
 import { cache } from "../api/cache";
 import { type Me, api } from "../api/client";
+import { type ListName, listQuery } from "../api/lists";
 import { ConfirmDialog } from "../ui/confirm";
 import { DialogHost } from "./dialogs";
 import type { Answer } from "./queries";
@@ -39,6 +40,20 @@ export function answerActions(names: readonly string[], refusals: Refusals = {})
   }) as never);
   return asked;
 }
+
+/** Let the console have read a list. */
+export const given = (list: ListName, rows: unknown[]) =>
+  cache.setQueryData(listQuery(list).queryKey, rows as never);
+
+/** Give jsdom the observer that tables need. `vi.unstubAllGlobals` takes it away. */
+export const stubResizeObserver = () =>
+  vi.stubGlobal(
+    "ResizeObserver",
+    class {
+      observe() {}
+      disconnect() {}
+    },
+  );
 
 /** Render in a page with dialogs, if not said otherwise as a user without any privilege. */
 export function show(content: ReactNode, me: Partial<Me> = ME) {

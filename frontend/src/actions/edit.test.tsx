@@ -3,8 +3,7 @@ import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/re
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { cache } from "../api/cache";
 import { api } from "../api/client";
-import { listQuery } from "../api/lists";
-import { show } from "./answeringServer";
+import { given, show } from "./answeringServer";
 import { editPool } from "./forms";
 import { SPECS, perform } from "./registry";
 
@@ -99,7 +98,7 @@ test("a form sends only what was changed, of the version that it shows", async (
 });
 
 test("a form shows the object as it is now, not as the list was read", async () => {
-  cache.setQueryData(listQuery("pools").queryKey, [NEW] as never);
+  given("pools", [NEW]);
   change({ max_idle_seconds: 45 });
   await editPool(POOL);
   expect((await box(IDLE)).value).toBe("45");
@@ -196,7 +195,7 @@ test("a manager of one pool is offered what is theirs", async () => {
 });
 
 test("a changed row is shown to who does not receive it from the feed", async () => {
-  cache.setQueryData(listQuery("pools").queryKey, [NEW] as never);
+  given("pools", [NEW]);
   await editPool(POOL);
   await type(LIFETIME, "90");
   fireEvent.click(save());

@@ -2,9 +2,8 @@
 import { cleanup, fireEvent, screen } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { show } from "../actions/answeringServer";
+import { given, show, stubResizeObserver } from "../actions/answeringServer";
 import { cache } from "../api/cache";
-import { type ListName, listQuery } from "../api/lists";
 import { BindingsPane } from "./people";
 import { PoolsPane } from "./projects";
 
@@ -13,8 +12,6 @@ const ME = {
   username: "mei",
   privileges: ["pools.manage", "members.manage"],
 };
-const given = (list: ListName, rows: unknown[]) =>
-  cache.setQueryData(listQuery(list).queryKey, rows as never);
 
 /** Open the form of a new row, and fill it in by the ids of its fields. */
 async function fill(pane: ReactNode, button: string, values: Record<string, string>) {
@@ -28,15 +25,7 @@ async function fill(pane: ReactNode, button: string, values: Record<string, stri
 }
 const command = () => screen.getByLabelText<HTMLInputElement>("Command").value;
 
-beforeEach(() =>
-  vi.stubGlobal(
-    "ResizeObserver",
-    class {
-      observe() {}
-      disconnect() {}
-    },
-  ),
-);
+beforeEach(stubResizeObserver);
 afterEach(() => {
   fireEvent.click(screen.getByRole("button", { name: "Cancel" }));
   cleanup();

@@ -1,29 +1,18 @@
 // @vitest-environment jsdom
 import { cleanup, fireEvent, screen, within } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { answerActions, show } from "../actions/answeringServer";
+import { answerActions, given, show, stubResizeObserver } from "../actions/answeringServer";
 import { cache } from "../api/cache";
 import { api } from "../api/client";
-import { listQuery } from "../api/lists";
 import { BindingsPane, RolesPane, TokensPane, UsersPane } from "./people";
 
 const token = (id: string, name: string) =>
   ({ id, name, user: "mei", scopes: [], networks: [] }) as never;
-const given = (list: Parameters<typeof listQuery>[0], rows: unknown[]) =>
-  cache.setQueryData(listQuery(list).queryKey, rows as never);
 const openMenu = async (name: string) =>
   fireEvent.click(await screen.findByRole("button", { name }));
 const item = (name: RegExp) => screen.findByRole("menuitem", { name });
 
-beforeEach(() =>
-  vi.stubGlobal(
-    "ResizeObserver",
-    class {
-      observe() {}
-      disconnect() {}
-    },
-  ),
-);
+beforeEach(stubResizeObserver);
 afterEach(() => {
   cleanup();
   cache.clear();

@@ -1,4 +1,4 @@
-// Where a role binding holds.
+// Texts of the place of a role binding.
 import type { Schema } from "../api/client";
 import { t } from "../text/text";
 

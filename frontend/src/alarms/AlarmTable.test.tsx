@@ -1,10 +1,9 @@
 // @vitest-environment jsdom
 import { cleanup, fireEvent, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { answerActions, show } from "../actions/answeringServer";
+import { answerActions, given, show, stubResizeObserver } from "../actions/answeringServer";
 import { cache } from "../api/cache";
 import { type Alarm, api } from "../api/client";
-import { listQuery } from "../api/lists";
 import { AlarmTable } from "./AlarmTable";
 import { DefinitionsPane } from "./DefinitionsPane";
 
@@ -14,15 +13,7 @@ const isOff = (x: HTMLElement) => x.getAttribute("aria-disabled") === "true";
 const button = (id: string) =>
   screen.findByRole("button", { name: `Acknowledge: Alarm ${id}, gpu-01` });
 
-beforeEach(() =>
-  vi.stubGlobal(
-    "ResizeObserver",
-    class {
-      observe() {}
-      disconnect() {}
-    },
-  ),
-);
+beforeEach(stubResizeObserver);
 afterEach(() => {
   cleanup();
   cache.clear();
@@ -49,9 +40,9 @@ test("a definition is enabled or disabled as its state asks, and deleted as the 
   const builtin = "It comes with the product.";
   answerActions(["delete", "update"], { "alarm-definitions/1": { delete: builtin } });
   const send = vi.spyOn(api, "PATCH").mockResolvedValue({ response: new Response() } as never);
-  cache.setQueryData(listQuery("alarmDefinitions").queryKey, [
+  given("alarmDefinitions", [
     { id: "1", name: "Hot", severity: "info", enabled: true, is_builtin: true, version: 3 },
-  ] as never);
+  ]);
   show(<DefinitionsPane />);
   fireEvent.click(await screen.findByRole("button", { name: "Actions of Hot" }));
   await screen.findByRole("menuitem", { name: "Disable" });

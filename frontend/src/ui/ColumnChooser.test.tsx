@@ -2,6 +2,7 @@
 import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { AccountContext } from "../account/account";
+import { stubResizeObserver } from "../actions/answeringServer";
 import type { Me } from "../api/client";
 import { setLanguage } from "../text/text";
 import { type Column, DataTable } from "./DataTable";
@@ -53,13 +54,7 @@ const names = () =>
 
 beforeEach(() => {
   localStorage.clear();
-  vi.stubGlobal(
-    "ResizeObserver",
-    class {
-      observe() {}
-      disconnect() {}
-    },
-  );
+  stubResizeObserver();
 });
 afterEach(() => {
   cleanup();

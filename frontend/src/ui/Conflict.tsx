@@ -1,4 +1,4 @@
-// What a form shows when another user has changed the same fields: yours and theirs.
+// The part of a form about fields that another user has changed too: it shows both values.
 import { Alert, FormGroup, Radio } from "@patternfly/react-core";
 import { t } from "../text/text";
 import { type Field, type FieldValue, type FormValues, isSame } from "./fields";
