@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "transport/futex.h"
+#include "transport/tcp.h"
 
 namespace busbar::client {
 
@@ -200,6 +201,9 @@ void Link::close() {
   if (!error()) submit_now(e.finish(), e.size());
   timespec pause = transport::milliseconds(1);
   for (int i = 0; i < kCloseMs && (!error() || threads_); ++i) nanosleep(&pause, nullptr);
+  // The session server is slow, but will read that the session has ended.
+  if (!error() && !shared_ && transport::is_all_received(socket_))
+    transport::reset_at_end(socket_, false);
 }
 
 // The TLS connections stay as they are: a thread that the child does not have may have been using

@@ -142,6 +142,7 @@ bool Link::start_carrier(Tls& launcher, Tls session, bool offered_shared_memory,
   if (!ring_) ring_ = std::make_unique<transport::Ring>();
   records_ = ring_.get();
   tls_ = std::move(session);
+  transport::reset_at_end(tls_.fd(), true);
   return tls_.finish_with_key(kHandshakeMs, error);
 }
 

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "checked_size.h"
-#include "transport/tcp.h"
 
 namespace busbar::server {
 
@@ -37,10 +36,15 @@ void Link::wake() {
   (void)!::write(wake_fd_, &one, 8);
 }
 
-// Beside shared memory the connection carries no data: it becomes readable when it ends.
-void Link::watch_client() {
-  while (!transport::socket_ready(socket_, false, kWatchMs)) {
+void Link::wait_for_end() const {
+  pollfd p{shared_ ? socket_ : tls_.fd(), POLLRDHUP, 0};
+  while (poll(&p, 1, kWatchMs) <= 0) {
   }
+}
+
+// Beside shared memory the connection carries no data: its end is the only sign of the client's.
+void Link::watch_client() {
+  wait_for_end();
   alive_ = false;
   wake();
 }

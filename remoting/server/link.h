@@ -40,6 +40,9 @@ class Link {
   // lose frames.
   void wait_for_close();
 
+  // Blocks until the client has closed the connection, or has ended.
+  void wait_for_end() const;
+
   // False while the outbox exceeds its budget, and at the end. The receiving thread then takes no
   // records, because they may cause frames; it goes on sending.
   bool has_room() const {

@@ -159,6 +159,7 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
 
   static Turns turns(start.partitions);
   Link* link = connect_client(sockets.client, sockets.meeting, key, account, turns);
+  end_with_client(*link);
   turns.set_wake([link] { link->wake(); });
   PinnedPool pinned(cu);
   BulkTransfers bulk(pinned, [link] { link->wake(); });

@@ -14,7 +14,8 @@ namespace busbar::server {
 
 namespace {
 constexpr int kFarewellMs = 500;  // for the client to take the reason of the end
-}
+constexpr int kLeaveMs = 5000;    // for the executor to take what the client has sent
+}  // namespace
 
 void end_process(const std::string& reason, int code) {
   control::log_line("session server", "ended", "pid " + std::to_string(getpid()), reason);
@@ -35,6 +36,14 @@ void end_session(Link& link, CUresult error, const std::string& reason) {
   link.send(wire::Frame::session_error, &body, sizeof body);
   link.wait_for_close();
   end_process(reason, 0);
+}
+
+void end_with_client(const Link& link) {
+  std::thread([&link] {
+    link.wait_for_end();
+    poll(nullptr, 0, kLeaveMs);
+    end_process("the client is gone, while the session server waited for its driver", 0);
+  }).detach();
 }
 
 }  // namespace busbar::server

@@ -1,8 +1,10 @@
 #include "transport/tcp.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +23,16 @@ void tune_tcp(int fd) {
                  {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
                  {IPPROTO_TCP, TCP_KEEPCNT, 3},   {IPPROTO_TCP, TCP_USER_TIMEOUT, 105'000}};
   for (auto& o : options) setsockopt(fd, o.level, o.name, &o.value, sizeof o.value);
+}
+
+void reset_at_end(int fd, bool resets) {
+  linger at_once{resets, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+bool is_all_received(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes == 0;
 }
 
 int connect_tcp(const std::string& address, int port, int timeout_ms, std::string& error) {

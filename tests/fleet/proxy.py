@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 import time
 
@@ -12,8 +13,8 @@ class FaultyProxy:
     """Forwards a port of 127.0.0.1 to another one.
 
     `reply_delay_seconds` delays the first bytes from the server. After `cut_after_bytes` bytes to
-    the server the connection is closed, and `was_cut` is set. Between lose_network() and
-    restore_network() no byte passes, and attempts to connect get no answer.
+    the server the connection is closed, and `was_cut` is set; cut() resets all. Between
+    lose_network() and restore_network() no byte passes, and attempts to connect get no answer.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class FaultyProxy:
         self._network = threading.Event()
         self._network.set()
         self._backlog: list[socket.socket] = []
+        self._ends: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose_network(self) -> None:
@@ -47,6 +49,15 @@ class FaultyProxy:
             s.close()
         self._network.set()
 
+    def cut(self) -> None:
+        """Reset all connections."""
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RD)
+
     def _accept(self) -> None:
         while True:
             try:
@@ -55,6 +66,7 @@ class FaultyProxy:
                 server = socket.create_connection(("127.0.0.1", self._target_port))
             except OSError:
                 return
+            self._ends += [client, server]
             threading.Thread(target=self._forward, args=(client, server, True), daemon=True).start()
             threading.Thread(
                 target=self._forward, args=(server, client, False), daemon=True

@@ -1,0 +1,118 @@
+"""Sessions end soon after their programs, also if work of the GPU never ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import wait_for
+from tests.fleet.proxy import FaultyProxy
+from tests.remoting.modes import MODES
+from tests.remoting.node import EVENT_SECONDS, LocalNode, gpu_memory_bytes
+
+WORKS = ("kernel", "full_queue", "graph", "host_function", "graph_host_function", "wait_value")
+LAUNCHES_OF_A_FULL_QUEUE = 500
+"""The queue of the software GPU holds 1,024 entries; a launch makes one or two."""
+
+Programs = list[subprocess.Popen[str]]
+Compiled = Callable[[str], Path]
+
+
+@pytest.fixture
+def node() -> Iterator[LocalNode]:
+    local = LocalNode()
+    yield local
+    local.stop()
+
+
+@contextmanager
+def program(command: list[str | Path], env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def programs(node: LocalNode, compiled: Compiled, env: dict[str, str]) -> Iterator[Programs]:
+    """Run a program for each work. All work is submitted."""
+    with ExitStack() as running:
+        started = {
+            work: running.enter_context(program([compiled("endless"), work], env)) for work in WORKS
+        }
+        for process in started.values():
+            assert process.stdout and process.stdout.readline() == "ready\n"
+
+        def is_full() -> bool:
+            pid = started["full_queue"].pid
+            launches = [s.launches for s in node.sessions() if s.client_pid == pid]
+            return launches[0] > LAUNCHES_OF_A_FULL_QUEUE
+
+        wait_for("a full queue", is_full, node.folder / "launcher.log", EVENT_SECONDS)
+        yield list(started.values())
+
+
+def wait_until_free(node: LocalNode) -> None:
+    """Block until no session is open and the memory of the GPU is free."""
+
+    def is_free() -> bool:
+        are_closed = all(s.state == "closed" for s in node.sessions())
+        return are_closed and not sum(gpu_memory_bytes(node.env))
+
+    wait_for("the ends of all sessions", is_free, node.folder / "launcher.log", EVENT_SECONDS)
+
+
+@pytest.mark.parametrize("mode", ["shared memory", "TLS"])
+def test_sessions_of_killed_programs_end(node: LocalNode, compiled: Compiled, mode: str) -> None:
+    with programs(node, compiled, node.remote_environment(**MODES[mode])) as running:
+        for process in running:
+            process.kill()
+        wait_until_free(node)
+
+
+@pytest.mark.parametrize("mode", ["shared memory", "TLS"])
+def test_sessions_of_programs_that_exit_end(node: LocalNode, compiled: Compiled, mode: str) -> None:
+    with programs(node, compiled, node.remote_environment(**MODES[mode])) as running:
+        for process in running:
+            assert process.stdin
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert [process.wait(EVENT_SECONDS) for process in running] == [0] * len(running)
+        wait_until_free(node)
+
+
+def test_sessions_without_a_connection_end(node: LocalNode, compiled: Compiled) -> None:
+    env = node.remote_environment(**MODES["TLS"])
+    ticket = Path(env["BUSBAR_TICKET_FILE"])
+    with closing(FaultyProxy(node.port)) as proxy:
+        direct, proxied = f"127.0.0.1 {node.port}", f"127.0.0.1 {proxy.port}"
+        ticket.write_text(ticket.read_text().replace(direct, proxied))
+        with programs(node, compiled, env):
+            proxy.cut()
+            wait_until_free(node)
+
+
+def test_sessions_of_a_released_allocation_end(node: LocalNode, compiled: Compiled) -> None:
+    with programs(node, compiled, node.remote_environment()):
+        node.grant(granted=False)
+        wait_until_free(node)
+
+
+@pytest.mark.parametrize("mode", ["shared memory", "TLS"])
+def test_session_of_a_program_that_reads_nothing_ends(
+    node: LocalNode, compiled: Compiled, mode: str
+) -> None:
+    env = node.remote_environment(**MODES[mode])
+    with program([compiled("backpressure"), "reads_later", "20000"], env) as stopped:
+        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+        stopped.kill()
+        wait_until_free(node)
