@@ -85,13 +85,16 @@ CUresult open_stream(Context* c, unsigned flags, int priority, StreamRef& out) {
   return out->link->submit(e.finish(), e.size()) ? CUDA_SUCCESS : out->link->error();
 }
 
-CUresult synchronize(Context* c) {
+std::vector<StreamRef> streams_with_work(Context* c) {
   std::vector<StreamRef> streams{retain(&c->legacy)};
-  {
-    std::lock_guard lock(c->mutex);
-    streams.insert(streams.end(), c->streams.begin(), c->streams.end());
-  }
-  for (auto& s : streams)
+  std::lock_guard lock(c->mutex);
+  for (auto* list : {&c->streams, &c->ended_streams})
+    streams.insert(streams.end(), list->begin(), list->end());
+  return streams;
+}
+
+CUresult synchronize(Context* c) {
+  for (auto& s : streams_with_work(c))
     if (CUresult r = wait_for_submitted(s.get())) return r;
   return c->device->link->error();
 }

@@ -24,9 +24,10 @@ struct Context {
   bool primary = false;
   std::atomic<bool> destroyed{false};
   Stream legacy;
-  std::mutex mutex;                // guards `streams`
-  std::vector<StreamRef> streams;  // created by the program; without `legacy`
-  std::atomic<int> attached{1};    // references by cuCtxCreate and cuCtxAttach
+  std::mutex mutex;                      // guards the next two
+  std::vector<StreamRef> streams;        // created by the program; without `legacy`
+  std::vector<StreamRef> ended_streams;  // destroyed by the program; their work may still run
+  std::atomic<int> attached{1};          // references by cuCtxCreate and cuCtxAttach
   std::atomic<int> non_blocking_streams{0};
   std::atomic<int> capturing_streams{0};  // blocking ones; the legacy stream must not be used
   void* handle = nullptr;
@@ -52,7 +53,9 @@ Context* primary_context(Device* d);
 // caller adds it to its context.
 CUresult open_stream(Context* c, unsigned flags, int priority, StreamRef& out);
 
-// Waits for all work submitted to the streams of a context.
+// Returns the streams of a context on which work may run.
+std::vector<StreamRef> streams_with_work(Context* c);
+// Waits for all work submitted to the streams of a context, also to those destroyed since.
 CUresult synchronize(Context* c);
 
 // Waits until the output printed by kernels has reached the program's stdout. Sends a request only

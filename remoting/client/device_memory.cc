@@ -9,14 +9,9 @@ namespace busbar::client {
 
 Heap::Done submitted_work_done(Context* c) {
   std::vector<std::pair<StreamRef, uint64_t>> pending;
-  auto add = [&](const StreamRef& s) {
+  for (auto& s : streams_with_work(c)) {
     uint64_t last = s->progress.last.load();
     if (s->progress.completed.load() < last) pending.emplace_back(s, last);
-  };
-  add(retain(&c->legacy));
-  {
-    std::lock_guard lock(c->mutex);
-    for (auto& s : c->streams) add(s);
   }
   return [pending] {
     return std::all_of(pending.begin(), pending.end(),

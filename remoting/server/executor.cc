@@ -56,13 +56,13 @@ void Executor::advance() {
   make_charged_contexts(pipeline_);
   s_.shared_events.complete_abandoned(s_.account);
   if (s_.sizes_changed.exchange(false)) announce_partition_sizes(s_);
+  ask_for_unused_memory(s_);
   do {
     published_ = completions_.published();
     if (s_.turns) s_.turns->begin_pass();
     queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
-  if (completions_.idle() && queues_.idle()) ask_for_unused_memory(s_);
   if (s_.turns) s_.turns->end_pass();
   holds_too_much_ |= !limit_held_records();
 }
@@ -88,8 +88,7 @@ bool Executor::limit_held_records() {
 }
 
 bool Executor::awaits_completions() const {
-  return !queues_.idle() || (s_.turns && s_.turns->is_draining()) || suspension_.is_draining() ||
-         s_.memory_wanted;
+  return !queues_.idle() || (s_.turns && s_.turns->is_draining()) || suspension_.is_draining();
 }
 
 // Lets the background thread publish. Returns true if a parked record may run already.

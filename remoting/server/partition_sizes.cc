@@ -24,11 +24,7 @@ void announce_partition_sizes(Session& s) {
 }
 
 void ask_for_unused_memory(Session& s) {
-  if (!s.memory_wanted.exchange(false)) return;
-  if (s.active_captures)  // the return of a lease waits for the GPU, which would end a capture
-    s.account.confirm_return();
-  else
-    s.link.send(wire::Frame::memory_wanted, nullptr, 0);
+  if (s.memory_wanted.exchange(false)) s.link.send(wire::Frame::memory_wanted, nullptr, 0);
 }
 
 }  // namespace busbar::server

@@ -12,8 +12,7 @@ struct Session;
 // client knows.
 void announce_partition_sizes(Session& s);
 
-// Asks the client for unused memory if another session wants it. Call it when no work of the
-// session is under way: the return of a lease waits for the GPU, which may wait for the program.
+// Asks the client for unused memory if another session wants it.
 void ask_for_unused_memory(Session& s);
 
 }  // namespace busbar::server

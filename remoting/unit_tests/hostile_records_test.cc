@@ -255,6 +255,20 @@ TEST_F(FaultyDriverTest, MemoryThatIsNotReleasedStaysCharged) {
   EXPECT_EQ(t.account.charged_here(0), kBytes);
 }
 
+// A kernel may wait for the program, and the program for its memory.
+TEST_F(FaultyDriverTest, ReturnOfMemoryDoesNotWaitForTheGpu) {
+  static bool waited;
+  waited = false;
+  t.cu.cuCtxSynchronize = [] {
+    waited = true;
+    return CUDA_SUCCESS;
+  };
+  uint64_t at = 0x1000;
+  handlers::return_memory(*t.session, wire::Decoder(&at, sizeof at));
+  EXPECT_FALSE(waited);
+  EXPECT_EQ(t.account.charged_here(0), 0u);
+}
+
 TEST_F(FaultyDriverTest, ModuleThatIsNotUnloadedStaysCharged) {
   t.cu.cuModuleUnload = [](CUmodule) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;

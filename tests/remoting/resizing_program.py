@@ -3,7 +3,8 @@
 It reads lines: `sizes` answers the totals of cuMemGetInfo, cuDeviceTotalMem and NVML; `free`
 answers what cuMemGetInfo calls free and NVML calls used; `allocate BYTES` and `release ID` as
 `allocating_program` does; `capture` begins to capture the fill of an allocation, and `launch` ends
-it, launches the graph and answers the sum of the bytes.
+it, launches the graph and answers the sum of the bytes; `spin` starts a kernel that runs until
+`stop`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ from tests.remoting.allocating_program import CudaError, Memory, call, plain, re
 
 FILLED_BYTES = 1 << 16
 RELAXED = 2
+NON_BLOCKING = 1
+SPIN = b""".version 7.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 p) {
+  .reg .u64 %a; .reg .u32 %v; .reg .pred %q;
+  ld.param.u64 %a, [p];
+L: ld.volatile.global.u32 %v, [%a]; setp.eq.u32 %q, %v, 0; @%q bra L; ret; }
+"""
 
 nvml = ctypes.CDLL("libnvidia-ml.so.1")
 
@@ -39,6 +49,8 @@ class Program:
         self.stream, self.filled = c_void_p(), c_uint64()
         call("cuStreamCreate", byref(self.stream), 0)
         call("cuMemAlloc_v2", byref(self.filled), c_size_t(FILLED_BYTES))
+        self.word = c_uint64()
+        call("cuMemAlloc_v2", byref(self.word), c_size_t(4))
 
     def sizes(self) -> str:
         free, total, of_device = c_size_t(), c_size_t(), c_size_t()
@@ -73,6 +85,22 @@ class Program:
         call("cuGraphLaunch", executable, self.stream)
         call("cuStreamSynchronize", self.stream)
         return str(sum(read_linear(self.filled.value, FILLED_BYTES)))
+
+    def spin(self) -> str:
+        stream, module, function = c_void_p(), c_void_p(), c_void_p()
+        call("cuModuleLoadData", byref(module), SPIN)
+        call("cuModuleGetFunction", byref(function), module, b"spin")
+        call("cuStreamCreate", byref(stream), NON_BLOCKING)
+        call("cuMemsetD32_v2", self.word, c_uint(0), c_size_t(1))
+        call("cuCtxSynchronize")
+        parameters = (c_void_p * 1)(ctypes.cast(byref(self.word), c_void_p))
+        call("cuLaunchKernel", function, *[1] * 6, 0, stream, parameters, None)
+        return "ok"
+
+    def stop(self) -> str:
+        call("cuMemsetD32_v2", self.word, c_uint(1), c_size_t(1))
+        call("cuCtxSynchronize")
+        return "ok"
 
 
 def main() -> None:

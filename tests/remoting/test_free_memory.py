@@ -124,6 +124,27 @@ def test_context_is_made_in_memory_that_others_do_not_use(node: LocalNode) -> No
             allocate(second, MIB)
 
 
+@pytest.mark.parametrize("mode", WITH_ARENAS)
+def test_unused_memory_is_returned_while_a_kernel_waits_for_its_program(
+    node: LocalNode, mode: str
+) -> None:
+    with program(node, **MODES[mode]) as first, program(node) as second:
+        hold_unused_memory(first, 50 * MIB)
+        assert first.tell("spin") == "ok"
+        number = allocate(second, PARTITION - 2 * (CONTEXT + LEASE) - 4 * MIB)
+        assert second.tell(f"release {number}") == "ok"
+        allocate(first, 60 * MIB)
+        assert first.tell("stop") == "ok"
+
+
+def test_unused_memory_is_returned_during_a_capture(node: LocalNode) -> None:
+    with program(node) as first, program(node) as second:
+        hold_unused_memory(first, 50 * MIB)
+        assert first.tell("capture") == "ok"
+        allocate(second, PARTITION - 2 * (CONTEXT + LEASE))
+        assert first.tell("launch") == str(3 << 16)
+
+
 def test_process_that_is_stopped_keeps_its_memory(node: LocalNode) -> None:
     with program(node) as first, program(node) as second:
         hold_unused_memory(first, 50 * MIB)

@@ -33,9 +33,14 @@ API CUresult cuStreamDestroy(CUstream h) {
   wire::Encoder<> e(wire::Op::destroy_stream, c->id);
   e.put(s->id);
   c->device->link->submit(e.finish(), e.size());
-  StreamRef last = retain(s);  // freed after the lock is released
+  StreamRef last = retain(s);  // freed after the lock is released, as those of `ended`
+  std::vector<StreamRef> ended;
   std::lock_guard lock(c->mutex);
   std::erase(c->streams, last);
+  c->ended_streams.swap(ended);
+  ended.push_back(last);
+  for (auto& stream : ended)
+    if (!stream->progress.done()) c->ended_streams.push_back(stream);
   if (s->flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams--;
   return CUDA_SUCCESS;
 }

@@ -11,6 +11,37 @@ static unsigned long sum(CUdeviceptr p) {
   return total;
 }
 
+/* Counts in memory, for tens of milliseconds. */
+static const char* COUNT_PTX =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry count(.param .u64 p)\n{\n.reg .pred %p; .reg .b32 %r, %i; .reg .b64 %a;\n"
+    "ld.param.u64 %a, [p]; mov.u32 %i, 0;\n"
+    "MORE: ld.volatile.global.u32 %r, [%a]; add.u32 %r, %r, 1; st.volatile.global.u32 [%a], %r;\n"
+    "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 30000000; @%p bra MORE; ret;\n}\n";
+
+/* Freed memory is used again only after the work of a stream that is destroyed. */
+static void free_behind_a_destroyed_stream(void) {
+  CUdeviceptr p, q;
+  CUstream s;
+  CUevent end;
+  CUmodule m;
+  CUfunction count;
+  void* params[] = {&p};
+  OK(cuModuleLoadData(&m, COUNT_PTX));
+  OK(cuModuleGetFunction(&count, m, "count"));
+  OK(cuMemAlloc(&p, sizeof out));
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  OK(cuEventCreate(&end, CU_EVENT_DEFAULT));
+  OK(cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, s, params, 0));
+  OK(cuEventRecord(end, s));
+  OK(cuStreamDestroy(s));
+  OK(cuMemFree(p));
+  OK(cuMemAlloc(&q, sizeof out));
+  OK(cuMemsetD32(q, 0, N));
+  OK(cuEventSynchronize(end));
+  printf("after a destroyed stream: %lu\n", sum(q));
+}
+
 int main(void) {
   CUdeviceptr p, q;
   CUstream a, b, free_stream;
@@ -48,6 +79,7 @@ int main(void) {
   SHOW(cuStreamQuery(free_stream));
   printf("non-blocking: %lu\n", sum(p));
   OK(cuStreamDestroy(a));
+  free_behind_a_destroyed_stream();
   SHOW(cuEventDestroy(first));
   return 0;
 }
