@@ -1,5 +1,7 @@
 """Python classes for the structures of remoting/control/messages.h and remoting/launcher/ticket.h.
 
+Also Python constants for texts of remoting/control/session_ends.h.
+
 `python -m remoting.codegen.control_layouts` writes the generated files, which are committed:
 agent and appliance must not import `remoting`. `--check` fails if they are stale.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,7 @@ FORMATS = {"uint32_t": "I", "uint64_t": "Q", "int64_t": "q"}
 BYTE_TYPES = {"uint8_t", "char"}
 COMMENT = re.compile(r"//[^\n]*")
 CONSTANT = re.compile(r"constexpr (?:uint32_t|size_t) k(\w+) = ([^;,]+);")
+TEXT = re.compile(r'constexpr char k(\w+)\[\] = ("[^"]*");')
 BLOCK = re.compile(r"(struct|enum class|enum) (\w+)(?: : uint32_t)? \{(.*?)\n?\};?", re.DOTALL)
 FIELD = re.compile(r"(\w+)(?:\[([\w:]+)\])?$")
 
@@ -36,6 +39,8 @@ class Header:
     structs: dict[str, list[Field]]
     enums: dict[str, list[tuple[str, int]]]
     constants: dict[str, int]
+    texts: dict[str, str] = field(default_factory=dict)
+    """Literals, which are the same in Python."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,10 @@ class Output:
 
     path: str
     description: str
-    structs: tuple[str, ...]
+    structs: tuple[str, ...] = ()
     enums: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 OUTPUTS = (
@@ -75,6 +81,11 @@ OUTPUTS = (
         "appliance/allocations/ticket_layouts.py",
         "Layout of tickets (remoting/launcher/ticket.h).",
         ("TicketBody", "Partition"),
+    ),
+    Output(
+        "nodes/protocol/session_ends.py",
+        "The reason of a session's end for which the appliance knows more than the node.",
+        texts=("Released",),
     ),
 )
 
@@ -119,6 +130,7 @@ def parse(paths: list[Path]) -> Header:
         text = COMMENT.sub("", path.read_text())
         for name, value in CONSTANT.findall(text):
             header.constants[name] = evaluate(value, header.constants)
+        header.texts.update(TEXT.findall(text))
         for kind, name, body in BLOCK.findall(text):
             if kind == "struct" and path.name != "format.h":
                 header.structs[name] = parse_struct(body, header.constants)
@@ -233,11 +245,14 @@ def module(output: Output, header: Header) -> str:
         "",
         "from __future__ import annotations",
         "",
-        "from dataclasses import dataclass",
+        *(["from dataclasses import dataclass"] if output.structs else []),
         *([f"from enum import {', '.join(used)}"] if used else []),
-        "from struct import Struct",
-        "from typing import ClassVar",
-        "",
+        *(
+            ["from struct import Struct", "from typing import ClassVar", ""]
+            if output.structs
+            else []
+        ),
+        *(f"{snake(name)} = {header.texts[name]}" for name in output.texts),
     ]
     if output.constants:
         lines += [f"{snake(c)} = {header.constants[c]}" for c in output.constants] + ["", ""]
@@ -254,6 +269,7 @@ def generate() -> dict[Path, str]:
         [
             REMOTING / "wire" / "format.h",
             REMOTING / "control" / "messages.h",
+            REMOTING / "control" / "session_ends.h",
             REMOTING / "launcher" / "ticket.h",
         ]
     )

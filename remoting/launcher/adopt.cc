@@ -4,6 +4,7 @@
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "control/session_ends.h"
 #include "launcher/pidfd.h"
 #include "launcher/sessions.h"
 
@@ -38,7 +39,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   std::lock_guard lock(mutex_);
   Session& kept = sessions_[id] = s;
   if (!same) {
-    close_session(kept, "the session server ended while no launcher was running");
+    close_session(kept, *kept.record.reason ? kept.record.reason : control::kEndedUnseen);
     return;
   }
   kept.record.state = (uint32_t)control::SessionState::running;

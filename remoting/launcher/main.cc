@@ -16,6 +16,7 @@
 #include "checked_size.h"
 #include "control/descriptor_limit.h"
 #include "control/log.h"
+#include "control/session_ends.h"
 #include "launcher/agent_port.h"
 #include "launcher/client_port.h"
 
@@ -76,7 +77,7 @@ int block_stop_signals() {
     if (poll(&p, 1, kWatchMs) > 0) {
       signalfd_siginfo info;
       (void)!read(signals, &info, sizeof info);
-      if (info.ssi_signo == SIGINT) sessions.end_all("the node was stopped");
+      if (info.ssi_signo == SIGINT) sessions.end_all(control::kNodeStopped);
       std::_Exit(0);
     }
     sessions.watch();

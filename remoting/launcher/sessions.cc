@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,10 +10,13 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "control/session_ends.h"
+#include "launcher/end_reason.h"
 #include "launcher/pidfd.h"
 #include "launcher/violations.h"
 #include "transport/clock.h"
@@ -31,8 +33,6 @@ constexpr int kStatusMs = 100;                // for all sessions; agents wait t
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
 constexpr int kExitStatusMs = 100;
-// The appliance names who released it: nodes/protocol/session_ends.py.
-constexpr char kReleased[] = "its allocation was released";
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -165,14 +165,6 @@ bool Sessions::attach(const wire::BulkRequest& request, int client_fd) {
                       sizeof request.counter, client_fd);
 }
 
-static std::string exit_reason(int status) {
-  if (WIFSIGNALED(status))
-    return std::string("the session server was ended by signal ") + strsignal(WTERMSIG(status));
-  int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == 0) return "the client closed it";
-  return "the session server ended with code " + std::to_string(code) + "; see the launcher's log";
-}
-
 // Kills a session that has made a system call which it may not make.
 static void end_violator(Session& s) {
   std::string call = take_violation(s.violations);
@@ -185,24 +177,28 @@ static void end_violator(Session& s) {
 bool Sessions::has_exited(Session& s, std::string& reason) {
   if (!has_ended(s.pidfd)) return false;
   int status = 0;
-  reason = "the session server ended";
   // The spawner writes the status when it has collected the process.
   pollfd p{s.exit_pipe, POLLIN, 0};
-  if (s.exit_pipe >= 0 && poll(&p, 1, kExitStatusMs) > 0 &&
-      read(s.exit_pipe, &status, sizeof status) == (ssize_t)sizeof status)
-    reason = exit_reason(status);
-  if (*s.record.reason) reason = s.record.reason;
+  bool known = s.exit_pipe >= 0 && poll(&p, 1, kExitStatusMs) > 0 &&
+               read(s.exit_pipe, &status, sizeof status) == (ssize_t)sizeof status;
+  reason = reason_of_end(known ? std::optional(status) : std::nullopt, s.record.reason);
   return true;
 }
 
-// Returns true when the session must be told to end. Kills it if it was told and did not. Its
-// process ends as if the client had closed the session, so the reason is noted before.
+// The next launcher reads it from the record if this one ends first. Requires mutex_.
+void Sessions::note_reason(Session& s, const char* reason) {
+  std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason);
+  save(s);
+}
+
+// Returns true when the session must be told to end, and notes the reason. Kills it if it was told
+// and did not.
 bool Sessions::must_end(Session& s) {
   if (s.kill_at_ms && transport::now_ms() >= s.kill_at_ms) kill_process(s.pidfd);
   if (s.kill_at_ms || grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
     return false;
   s.kill_at_ms = transport::now_ms() + kEndMs;
-  if (!*s.record.reason) std::snprintf(s.record.reason, sizeof s.record.reason, "%s", kReleased);
+  if (!*s.record.reason) note_reason(s, control::kReleased);
   return true;
 }
 
@@ -241,7 +237,7 @@ void Sessions::watch() {
     }
     connections = connect_accounts();
   }
-  end(ending, kReleased);
+  end(ending, control::kReleased);
   watch_suspensions();
   for (auto& c : connections) {
     post_request(c.server, c.kind, nullptr, 0, c.socket);
@@ -332,8 +328,11 @@ void Sessions::end_all(const char* reason) {
   std::vector<Session> ending;
   {
     std::lock_guard lock(mutex_);
-    for (auto& [id, s] : sessions_)
-      if (s.record.state != (uint32_t)SessionState::closed) ending.push_back(s);
+    for (auto& [id, s] : sessions_) {
+      if (s.record.state == (uint32_t)SessionState::closed) continue;
+      note_reason(s, reason);
+      ending.push_back(s);
+    }
   }
   end(ending, reason);
   int64_t deadline_ms = transport::now_ms() + kEndMs;

@@ -128,6 +128,7 @@ class Sessions {
   std::vector<NewConnection> connect_accounts();
   void close_session(Session& s, const std::string& reason);
   bool has_exited(Session& s, std::string& reason);
+  void note_reason(Session& s, const char* reason);
   bool must_end(Session& s);
   void end(const std::vector<Session>& sessions, const char* text);
   std::vector<StatusQuery> queries();

@@ -102,7 +102,8 @@ void serve_requests(const ControlServer& c, int fd) {
       c.executor.resume();
     } else if (h.kind == (uint32_t)Kind::end) {
       reason.text[sizeof reason.text - 1] = 0;
-      end_session(c.session.link, CUDA_ERROR_DEVICE_UNAVAILABLE, reason.text);
+      end_session(c.session.link, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                  {control::SessionEnd::told, reason.text});
     }
     if (attached >= 0) close(attached);
   }

@@ -19,8 +19,10 @@ constexpr int kFarewellMs = 1000;  // as long as the client waits for the end of
 constexpr int kSpinRounds = 4000;
 // On a small machine the client may need this core.
 const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;
-constexpr char kClientGone[] = "the client is gone";
-constexpr char kMalformedParked[] = "a parked record is malformed";
+
+Ending client_gone() {
+  return {control::SessionEnd::client_gone, "the client is gone"};
+}
 }  // namespace
 
 Executor::Executor(Session& s)
@@ -107,26 +109,30 @@ void Executor::Input::discard_used() {
   used = 0;
 }
 
-std::string Executor::run() {
+Ending Executor::run() {
   Input input;
   while (!pipeline_.leaving) {
-    if (!receive(input)) return kClientGone;
+    if (!receive(input)) return client_gone();
     if (suspension_.active() && holds_records(input)) {
-      if (!wait_in_suspension(input)) return kClientGone;
+      if (!wait_in_suspension(input)) return client_gone();
       continue;
     }
-    if (!process(input)) return "malformed record at " + std::to_string(reader_.position());
+    if (!process(input)) return malformed("malformed record at");
     advance();
-    if (malformed_) return kMalformedParked;
+    if (malformed_) return malformed("a parked record is malformed before");
     if (!input.empty()) {  // an unfinished record
       int wait_ms = prepare_sleep() ? 0 : kReceiveMs;
-      if (!s_.link.receive(input.bytes, kReceiveBytes, wait_ms)) return kClientGone;
+      if (!s_.link.receive(input.bytes, kReceiveBytes, wait_ms)) return client_gone();
     }
   }
   fences_.record_all();
   flush_kernel_output();
   workers_.synchronize.finish(kFarewellMs);
-  return "";
+  return {control::SessionEnd::closed, "the client closed the session"};
+}
+
+Ending Executor::malformed(const std::string& what) const {
+  return {control::SessionEnd::malformed, what + " " + std::to_string(reader_.position())};
 }
 
 // Waits for bytes if there are none. False when the client is gone.

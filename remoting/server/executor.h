@@ -19,6 +19,7 @@
 #include "server/pipeline.h"
 #include "server/record_order.h"
 #include "server/record_reader.h"
+#include "server/session_end.h"
 #include "server/stream_queue.h"
 #include "server/suspension.h"
 #include "server/worker.h"
@@ -29,8 +30,8 @@ class Executor {
  public:
   explicit Executor(Session& s);
 
-  // Runs until the client leaves. Returns the reason; empty for an orderly end.
-  std::string run();
+  // Runs until the client leaves.
+  Ending run();
   // Runs the whole records at the front of `p` and sets `used` to their bytes. False when a record
   // is malformed.
   bool process(const uint8_t* p, uint64_t n, uint64_t& used);
@@ -50,6 +51,7 @@ class Executor {
     bool empty() const { return used == bytes.size(); }
     void discard_used();
   };
+  Ending malformed(const std::string& what) const;
   bool receive(Input& input);
   bool holds_records(const Input& input);
   bool wait_in_suspension(Input& input);

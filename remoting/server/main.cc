@@ -22,11 +22,10 @@ namespace {
 
 using namespace busbar;
 using namespace busbar::server;
+using control::SessionEnd;
 
 constexpr int kStartFd = 3;
 constexpr int kHandshakeMs = 15'000;
-
-enum ExitCode { kOk = 0, kStartFailed = 2, kNodeFailed = 3, kClientFailed = 4 };
 
 // Loading takes longest, so it happens before the session is known.
 bool load_driver(Driver& cu, const std::string& path, std::string& error) {
@@ -113,14 +112,14 @@ Link* connect_client(int client, int rendezvous, const transport::Secret& key, A
   std::unique_ptr<transport::SharedMemory> shared;
   if (rendezvous >= 0 &&
       !(shared = transport::receive_shared_memory(rendezvous, key, kHandshakeMs)))
-    end_process("the client shared no memory", kClientFailed);
+    end_process({SessionEnd::client_failed, "the client shared no memory"});
   wait_for_launcher(account, turns);
   if (shared) return new Link(client, std::move(shared));
   transport::Tls tls;
   std::string error;
   if (!transport::Tls::open_with_key(client, transport::Role::server, key, kHandshakeMs, tls,
                                      error))
-    end_process("handshake with the client failed: " + error, kClientFailed);
+    end_process({SessionEnd::client_failed, "handshake with the client failed: " + error});
   return new Link(std::move(tls));
 }
 
@@ -141,10 +140,11 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
   static control::SessionStart start;
   control::SessionSockets sockets;
   if (!control::receive_start(kStartFd, start, sockets))
-    end_process("no valid start message", kStartFailed);
+    end_process({SessionEnd::start_failed, "no valid start message"});
   uid_t launcher = user_of_launcher();
   std::vector<DeviceState> devices;
-  if (!loaded || !find_devices(cu, start, devices, error)) end_process(error, kNodeFailed);
+  if (!loaded || !find_devices(cu, start, devices, error))
+    end_process({SessionEnd::node_failed, error});
   Account account(limits_of(start));
   transport::Secret key;
   std::memcpy(key.data(), start.key, key.size());
@@ -153,8 +153,9 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
       cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
   if (!report_ready(sockets.meeting >= 0, description, isolation))
-    end_process("the launcher is gone", kStartFailed);
-  if (!limit_descriptors()) end_process("the descriptors cannot be limited", kStartFailed);
+    end_process({SessionEnd::start_failed, "the launcher is gone"});
+  if (!limit_descriptors())
+    end_process({SessionEnd::start_failed, "the descriptors cannot be limited"});
   if (isolation.violations >= 0) close(isolation.violations);
 
   static Turns turns(start.partitions);
@@ -170,8 +171,7 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
   identify(session, start, turns);
   Executor executor(session);
   start_control_server({sockets.requests, sockets.offers, session, executor, key, launcher});
-  std::string reason = executor.run();
-  end_process(reason.empty() ? "the client closed the session" : reason, kOk);
+  end_process(executor.run());
 }
 
 }  // namespace
@@ -182,8 +182,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc != 3 || std::strcmp(argv[1], "--driver"))
-    end_process("usage: busbar-session --driver LIBRARY, with a socket as descriptor 3",
-                kStartFailed);
+    end_process({SessionEnd::start_failed,
+                 "usage: busbar-session --driver LIBRARY, with a socket as descriptor 3"});
   signal(SIGPIPE, SIG_IGN);
   Driver cu;
   std::string error;

@@ -110,9 +110,10 @@ void Suspension::enter(Phase phase) {
 }
 
 void Suspension::fail(const char* step, CUresult error) {
-  end_session(p_.session.link, error,
-              std::string("its memory could not be ") + step + " (error " +
-                  std::to_string((int)error) + ")");
+  end_session(
+      p_.session.link, error,
+      {control::SessionEnd::memory_failed, std::string("its memory could not be ") + step +
+                                               " (error " + std::to_string((int)error) + ")"});
 }
 
 // Thread `memory`.

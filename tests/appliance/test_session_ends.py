@@ -103,14 +103,15 @@ def test_session_of_a_released_allocation_ends_with_its_reason(
     assert event.message == f"The session of python ended: {reason}."
 
 
-def test_session_that_the_client_closed_keeps_its_reason_after_the_release(
-    cast: Cast, client_of: Clients, node: Node, running: ReportedSession
+@pytest.mark.parametrize("reason", ["the client closed it", "the client sent a malformed record"])
+def test_session_that_ended_by_itself_keeps_its_reason_after_the_release(
+    cast: Cast, client_of: Clients, node: Node, running: ReportedSession, reason: str
 ) -> None:
     alice = client_of(cast.alice)
     alice.delete(f"{URL}/{running.allocation_id}")
-    closed = replace(running, state="closed", end_reason="the client closed it")
+    closed = replace(running, state="closed", end_reason=reason)
     record_sessions(node_id=node.pk, reported=[closed])
-    assert reason_of(running, alice) == "the client closed it"
+    assert reason_of(running, alice) == reason
 
 
 @pytest.mark.parametrize("reported", [RELEASED, NOT_REPORTED])

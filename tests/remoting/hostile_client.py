@@ -25,7 +25,8 @@ def compile_client(folder: Path) -> Path:
 @contextmanager
 def open_session(env: dict[str, str], client: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
     """Run the program in a mode and yield it once it has opened its session."""
-    with subprocess.Popen([client, mode], env=env, stdout=subprocess.PIPE, text=True) as program:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([client, mode], env=env, stdin=pipe, stdout=pipe, text=True) as program:
         try:
             assert program.stdout is not None and program.stdout.readline() == "ready\n"
             yield program

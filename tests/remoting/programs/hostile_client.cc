@@ -3,6 +3,8 @@
 //   hostile_client spin   Keeps itself and its session server busy.
 //   hostile_client lie    Stops, and claims, for ever, that the stream of frames in shared memory
 //   has no room.
+//   hostile_client malformed   Sends a record that is none.
+//   hostile_client exit   Ends in an orderly way after the next line of input.
 #include <cuda.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,23 +14,34 @@
 #include <cstring>
 
 #include "transport/shared_memory.h"
+#include "wire/format.h"
 
 namespace {
 
 using busbar::transport::SharedHead;
 
-// Returns the head of the session's shared memory, which is the first page of its file.
-SharedHead* find_head() {
+constexpr unsigned long long kRecordsAt = 4096, kRecordBytes = 1 << 20;
+
+// Returns the mapping of the session's shared memory that begins at an offset of its file. The
+// first page is its head.
+void* find_mapping(unsigned long long from) {
   FILE* maps = std::fopen("/proc/self/maps", "r");
   char line[512];
   unsigned long long begin = 0, end, offset;
   void* found = nullptr;
   while (maps && !found && std::fgets(line, sizeof line, maps))
     if (std::strstr(line, "memfd:busbar-session") &&
-        std::sscanf(line, "%llx-%llx %*s %llx", &begin, &end, &offset) == 3 && offset == 0)
+        std::sscanf(line, "%llx-%llx %*s %llx", &begin, &end, &offset) == 3 && offset == from)
       found = (void*)begin;
   if (maps) std::fclose(maps);
-  return (SharedHead*)found;
+  return found;
+}
+
+// The session server looks for records each second, also without a wake.
+void send_malformed(SharedHead* head, uint8_t* records) {
+  busbar::wire::RecordHeader record{sizeof record, 0xffff, 0, 0, 0};
+  uint64_t at = head->records.tail.fetch_add(sizeof record);
+  std::memcpy(records + at % kRecordBytes, &record, sizeof record);
 }
 
 // Lies in a process of its own, because threads of the client library would notice it.
@@ -55,13 +68,18 @@ int main(int argc, char** argv) {
   if (argc != 2 || cuInit(0) || cuDeviceGet(&device, 0) ||
       cuDevicePrimaryCtxRetain(&context, device))
     return 2;
-  bool lies = !std::strcmp(argv[1], "lie");
-  SharedHead* head = lies ? find_head() : nullptr;
-  if (lies && !head) return 3;
-  if (lies) lie(head);
+  auto is = [&](const char* mode) {
+    return !std::strcmp(argv[1], mode);
+  };
+  auto* head = (SharedHead*)find_mapping(0);
+  auto* records = (uint8_t*)find_mapping(kRecordsAt);
+  if ((is("lie") && !head) || (is("malformed") && (!head || !records))) return 3;
+  if (is("lie")) lie(head);
+  if (is("malformed")) send_malformed(head, records);
   std::puts("ready");
   std::fflush(stdout);
-  bool spins = !std::strcmp(argv[1], "spin") && !cuCtxSetCurrent(context);
+  if (is("exit")) return std::getchar() == EOF;
+  bool spins = is("spin") && !cuCtxSetCurrent(context);
   while (!spins || !cuCtxSynchronize())
     if (!spins) pause();
 }
