@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "development" / "waits.md"
 FOLDERS = ("client", "control", "launcher", "server", "transport")
 SYSTEM = (
-    "accept4|epoll_wait|flock|fwrite|nanosleep|poll|pthread_mutex_lock|recvmsg|sendmsg|waitpid"
+    "accept4|epoll_wait|flock|flockfile|fwrite|nanosleep|poll|pthread_mutex_lock|recvmsg|sendmsg|waitpid"
     "|wait_until"
 )
 TRANSPORT = "read_all|write_all|connect_tcp|futex_wait|sleep_for|socket_ready"

@@ -105,7 +105,9 @@ CUresult flush_kernel_output(Context* c) {
   uint64_t id = link->next_id();
   wire::Encoder<> e(wire::Op::flush_output, c->id);
   e.put(id);
-  return (CUresult)link->call(id, e.finish(), e.size()).status;
+  auto r = (CUresult)link->call(id, e.finish(), e.size()).status;
+  link->kernel_output.flush();
+  return r;
 }
 
 }  // namespace busbar::client

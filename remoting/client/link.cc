@@ -111,7 +111,8 @@ void Link::wake_waiters() {
 void Link::fail(CUresult error, const std::string& reason) {
   uint32_t none = 0;
   if (error_.compare_exchange_strong(none, error) && !reason.empty() && !closing_)
-    std::fprintf(stderr, "busbar: node %s: %s\n", node_id_.c_str(), reason.c_str());
+    // Not through stderr: a thread that waits for this one may hold its lock.
+    dprintf(STDERR_FILENO, "busbar: node %s: %s\n", node_id_.c_str(), reason.c_str());
   if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) records_->close();
   wake_waiters();
 }
@@ -201,6 +202,7 @@ void Link::close() {
   if (!error()) submit_now(e.finish(), e.size());
   timespec pause = transport::milliseconds(1);
   for (int i = 0; i < kCloseMs && (!error() || threads_); ++i) nanosleep(&pause, nullptr);
+  kernel_output.try_flush();
   // The session server is slow, but will read that the session has ended.
   if (!error() && !shared_ && transport::is_all_received(socket_))
     transport::reset_at_end(socket_, false);

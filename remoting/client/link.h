@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "client/address_map.h"
+#include "client/kernel_output.h"
 #include "client/progress.h"
 #include "client/reply_order.h"
 #include "client/rows.h"
@@ -143,6 +144,7 @@ class Link {
     partitions_[device].bytes.compare_exchange_strong(unknown, bytes);
   }
 
+  KernelOutput kernel_output;
   // Called on a thread of its own when another session needs memory. Set before open().
   std::function<void()> on_memory_wanted;
   // Called by the thread that reads frames; must not block. Set before open().

@@ -1,6 +1,5 @@
 // Handling of received frames. Their content is untrusted.
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 
@@ -13,13 +12,6 @@ static std::string remaining_text(wire::Decoder& d) {
   uint64_t n = d.left();
   std::string text((const char*)d.raw(n), n);
   return text.c_str();
-}
-
-// Writes through stdout, in order with the program's own output.
-static void print_kernel_output(wire::Decoder d) {
-  uint64_t n = d.left();
-  std::fwrite(d.raw(n), 1, n, stdout);
-  std::fflush(stdout);
 }
 
 // Handles the complete frames in the inbox. Returns false when one is malformed.
@@ -70,7 +62,11 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
       return d.ok();
     }
     case wire::Frame::graph_output: return handle_graph_output(d);
-    case wire::Frame::kernel_output: print_kernel_output(d); return true;
+    case wire::Frame::kernel_output: {
+      uint64_t n = d.left();
+      kernel_output.add(d.raw(n), n);
+      return true;
+    }
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
     case wire::Frame::pause: return handle_pause(d);
     case wire::Frame::partition_size: return handle_partition_size(d);

@@ -1,5 +1,7 @@
 #include "client/managed.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -99,9 +101,10 @@ void explain_refusal(uint64_t address, CUresult reason) {
   static bool explained = false;
   if (explained) return;
   explained = true;
-  std::fprintf(stderr,
-               "busbar: managed memory at 0x%llx is not available (CUDA error %d): SIGSEGV\n",
-               (unsigned long long)address, (int)reason);
+  // Not through stderr, whose lock the thread that faulted may hold.
+  dprintf(STDERR_FILENO,
+          "busbar: managed memory at 0x%llx is not available (CUDA error %d): SIGSEGV\n",
+          (unsigned long long)address, (int)reason);
 }
 
 bool resolve_managed_fault(const PageFault& fault) {

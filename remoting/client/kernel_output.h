@@ -1,0 +1,29 @@
+// What kernels print, on its way to the program's standard output.
+//
+// Thread safety: any thread. add() never waits for the lock of stdout: a thread of the program may
+// hold it while it waits for a frame or for a page of managed memory, and frames are read by the
+// caller of add(). mutex_ is taken under that lock, never the other way round.
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace busbar::client {
+
+class KernelOutput {
+ public:
+  // Writes the bytes through stdout, in order with the program's own output. If a thread uses
+  // stdout, they stay here until the next call of any member.
+  void add(const uint8_t* bytes, uint64_t n);
+  void try_flush();  // writes what is left, unless a thread uses stdout
+  // Writes what is left. Waits for a thread that uses stdout, so the caller must not read frames.
+  void flush();
+
+ private:
+  bool empty();
+  void write();
+  std::mutex mutex_;
+  std::string pending_;
+};
+
+}  // namespace busbar::client
