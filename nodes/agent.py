@@ -24,6 +24,7 @@ from nodes.context_memory import measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
+from nodes.host_access import HOST_MEMORY, host_memory_is_closed, with_host_memory
 from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
 from nodes.messages import encode_inventory, encode_report, suspended_sessions
@@ -58,6 +59,8 @@ class Agent:
         self.heartbeat_seconds = 2.0
         self.context_bytes: dict[uuid.UUID, int] = {}
         """Memory of a context, by GPU that has been measured."""
+        self.host_memory_closed: bool | None = None
+        """Whether kernels cannot address host memory; None: the driver has not been asked yet."""
         self._measuring = asyncio.Lock()
         self.memory_watch = MemoryWatch(self.context_bytes)
         self.retry_delays = RetryDelays()
@@ -151,7 +154,7 @@ class Agent:
         """Send the newest desired state to the launcher. The next poll retries a failure."""
         if self._desired is None:
             return
-        await self._measure_contexts()
+        await self._ask_driver()
         try:
             await asyncio.to_thread(self._apply_newest)
         except LauncherError as error:
@@ -171,12 +174,17 @@ class Agent:
 
     def _grants(self, desired: fleet_pb2.DesiredState) -> Grants:
         node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
-        return to_grants(desired, node_id, self.context_bytes)
+        assured = (HOST_MEMORY,) if self.host_memory_closed else ()
+        return to_grants(desired, node_id, self.context_bytes, assured)
 
-    async def _measure_contexts(self) -> None:
-        """Measure the context of each GPU once, before a grant offers its memory."""
+    async def _ask_driver(self) -> None:
+        """Ask once about each GPU, before a grant offers it: its context, access of its kernels."""
         async with self._measuring:
-            if new := [g for g in self.gpus if g.uuid not in self.context_bytes]:
+            new = [g for g in self.gpus if g.uuid not in self.context_bytes]
+            if new or self.host_memory_closed is None:
+                closed = not self.gpus or await asyncio.to_thread(host_memory_is_closed)
+                self.host_memory_closed = closed
+            if new:
                 measured = await asyncio.to_thread(measure_contexts, new)
                 self.context_bytes.update(measured)
                 log.info("agent: context memory measured: %s", describe_contexts(measured))
@@ -248,7 +256,8 @@ class Agent:
             await self._send_inventory()
 
     async def _sessions(self) -> SessionList:
-        return await asyncio.to_thread(self.launcher.sessions)
+        listed = await asyncio.to_thread(self.launcher.sessions)
+        return with_host_memory(listed, self.host_memory_closed)
 
     async def _reconcile(self) -> tuple[SessionList, tuple[Outcome, ...]]:
         """Return the sessions, and what became of the desired suspensions."""

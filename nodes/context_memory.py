@@ -17,13 +17,11 @@ from collections.abc import Sequence
 
 import pynvml
 
+from nodes.driver_process import ask_driver
 from nodes.gpus import SOFTWARE_NAME, Gpu, read_process_memory
 
 log = logging.getLogger("agent")
 
-TIMEOUT_SECONDS = 60
-HIDING = "CUDA_VISIBLE_DEVICES"
-"""Grants select the GPUs of sessions; this variable of the agent's environment must not."""
 UNMEASURED_CONTEXT_BYTES = 1 << 30
 """Assumed where the memory could not be measured: more than a context takes."""
 
@@ -47,18 +45,8 @@ def measure_context(gpu: Gpu) -> int | None:
     Blocks for up to 60 s. A driver that does not answer in time does not answer for another GPU
     either, and the node is silent meanwhile: then the assumed bytes are returned.
     """
-    command = [sys.executable, "-m", "nodes.context_memory", gpu.pci_bus_id, str(gpu.index)]
-    visible = {name: value for name, value in os.environ.items() if name != HIDING}
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=True,
-            env=visible,
-        )
-        return int(done.stdout)
+        return ask_driver("nodes.context_memory", gpu.pci_bus_id, str(gpu.index))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         log.warning(
             "agent: context memory not measured, %d bytes assumed: model=%s (%s)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from nodes.launcher_control import Grant, Grants, Partition
 from nodes.launcher_layouts import TicketKey
@@ -11,11 +11,15 @@ from nodes.protocol import fleet_pb2
 
 
 def to_grants(
-    state: fleet_pb2.DesiredState, node_id: uuid.UUID, context_bytes: Mapping[uuid.UUID, int]
+    state: fleet_pb2.DesiredState,
+    node_id: uuid.UUID,
+    context_bytes: Mapping[uuid.UUID, int],
+    assured: Collection[str] = (),
 ) -> Grants:
     """Return the complete grants of a desired state. Applying them twice changes nothing.
 
-    `context_bytes` is the memory that a context takes, by GPU.
+    `context_bytes` is the memory that a context takes, by GPU. The agent assures some layers of
+    isolation itself. The launcher, which knows none of them, refuses sessions that need another.
     """
     return Grants(
         generation=state.generation,
@@ -33,7 +37,7 @@ def to_grants(
                     for p in g.partitions
                     for gpu in (uuid.UUID(bytes=p.gpu_uuid),)
                 ),
-                required_isolation=frozenset(g.required_isolation),
+                required_isolation=frozenset(g.required_isolation).difference(assured),
                 compute_mode=g.compute_mode or "shared",
             )
             for g in state.grants

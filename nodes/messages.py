@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Collection, Sequence
 
 from nodes.gpus import Gpu, Nvml
+from nodes.host_access import HOST_MEMORY
 from nodes.launcher_control import Holding, SessionList, SessionReport
 from nodes.protocol import fleet_pb2, limits
 from nodes.protocol.limits import printable
@@ -27,6 +28,7 @@ NOT_ENFORCED = {
     "network": "the spawner may not make namespaces",
     "processes": "the spawner may not make namespaces",
     "landlock": "the kernel has no Landlock",
+    HOST_MEMORY: "kernels can address the memory of the session server",
 }
 COMPUTE_LIMIT = {
     "turns": "enforced",

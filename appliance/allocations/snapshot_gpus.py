@@ -13,7 +13,7 @@ from appliance.allocations.placement import GpuCapacity
 from appliance.allocations.queries import MAX_PREPARED_IDS
 from appliance.db.prepared import Select
 from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
-from appliance.pools.isolation import satisfies
+from appliance.pools.isolation import LAYERS, IsolationLevel, describe, satisfies
 from appliance.telemetry import reachability
 
 SITE_LABEL = "site"
@@ -50,6 +50,7 @@ class GpuRow(NamedTuple):
     node__cuda_version: str
     node__site__name: str | None
     node__isolation: str
+    node__missing_layers: list[str]
     pool__required_isolation: str
 
 
@@ -126,11 +127,17 @@ def unusable_reason(row: GpuRow) -> str:
     if row.mig:
         return f"GPU {row.index} of {row.node__name} is in MIG mode"
     if not satisfies(row.node__isolation, row.pool__required_isolation):
-        return (
-            f"node {row.node__name} has isolation {row.node__isolation}, and the pool requires "
-            f"{row.pool__required_isolation}"
-        )
+        return weak_isolation(row)
     return ""
+
+
+def weak_isolation(row: GpuRow) -> str:
+    required = row.pool__required_isolation
+    missing = LAYERS[IsolationLevel(required)].intersection(row.node__missing_layers)
+    return (
+        f"node {row.node__name} has isolation {row.node__isolation}, and the pool requires "
+        f"{required}"
+    ) + (f"; not in force: {describe(missing)}" if missing else "")
 
 
 def apply_reachability(gpu: GpuCapacity, node: str, unreachable: Collection[UUID]) -> GpuCapacity:

@@ -16,7 +16,7 @@ from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
 from appliance.inventory import reports as inventory
 from appliance.inventory.models import Node
-from appliance.pools.isolation import level_of
+from appliance.pools.isolation import level_of, missing_of
 from nodes.protocol import fleet_pb2
 
 MAX_UNFINISHED_REPORTS = 8
@@ -170,6 +170,7 @@ def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         boot_id=message.boot_id,
         cuda_version=i.cuda_version,
         isolation=level_of(i.isolation) if i.isolation else None,
+        missing_layers=tuple(missing_of(i.isolation)),
         suspends_sessions=i.suspends,
         endpoints=tuple((e.address, e.port) for e in i.endpoints),
         gpus=tuple(parse_gpu(g) for g in i.gpus),

@@ -97,6 +97,8 @@ class Node(models.Model):
         max_length=20, choices=IsolationLevel.choices, default=IsolationLevel.ANY
     )
     """Level of all sessions of the node, as its agent reports it."""
+    missing_layers = models.JSONField(default=list, blank=True)
+    """Layers of isolation that are not in force for all sessions; empty: none, or not known."""
     suspends_sessions = models.BooleanField(default=False)
     """Its agent and launcher can suspend sessions."""
     ignored_sessions = models.PositiveBigIntegerField(default=0)

@@ -15,7 +15,7 @@ from appliance.db.change_log import Topic
 from appliance.db.writer import run_in_savepoint, write_transaction
 from appliance.inventory import duplicates, gpu_admission
 from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
-from appliance.pools.isolation import LAYERS, IsolationLevel, satisfies
+from appliance.pools.isolation import LAYERS, IsolationLevel, describe, satisfies
 
 UNCHANGED_ROWS, INVENTORY_ROWS, GPU_ROWS, PRESENCE_ROWS = 6, 15, 1, 3
 """Work of an inventory without changes, of a changed one, of each of its GPUs, and of each that
@@ -59,11 +59,15 @@ class ReportedNode:
     cuda_version: str = ""
     isolation: IsolationLevel | None = None
     """None: the launcher has started no session server yet, so the level is not known."""
+    missing_layers: tuple[str, ...] = ()
+    """Layers that are not in force, if the level is known."""
     suspends_sessions: bool = False
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Node` that a report sets."""
-        known = {} if self.isolation is None else {"isolation": self.isolation}
+        known: dict[str, object] = {}
+        if self.isolation is not None:
+            known = {"isolation": self.isolation, "missing_layers": list(self.missing_layers)}
         return known | {
             "agent_version": self.agent_version[:50],
             "driver_version": self.driver_version[:50],
@@ -151,7 +155,7 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
             message=f"Node {node.name} is ready with {count} GPU{'' if count == 1 else 's'}.",
         )
     elif report.isolation is not None and report.isolation != node.isolation:
-        emit_isolation_changed(node, IsolationLevel(node.isolation), report.isolation)
+        emit_isolation_changed(node, report.isolation, report.missing_layers)
     change_log.record(Topic.NODE_CAPACITY, node_id)
     change_log.record(Topic.NODE_INVENTORY, node_id)
     replace_endpoints(node, report.endpoints)
@@ -166,17 +170,17 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     return moved
 
 
-def emit_isolation_changed(node: Node, before: IsolationLevel, now: IsolationLevel) -> None:
+def emit_isolation_changed(node: Node, now: IsolationLevel, missing: Iterable[str]) -> None:
+    before = IsolationLevel(node.isolation)
     fell = not satisfies(now, before)
-    missing = ", ".join(sorted(LAYERS[before] - LAYERS[now]))
     emit(
         "node.isolation_fell" if fell else "node.isolation_rose",
         path=node.path,
         object_id=node.pk,
         message=f"Isolation of node {node.name} {'fell' if fell else 'rose'} from {before} to {now}"
         + (
-            f": {missing} not in force for all sessions. Pools that require more place nothing on"
-            " it; see the log of its spawner."
+            f": {describe(LAYERS[before].intersection(missing))} not in force for all sessions."
+            " Pools that require more place nothing on it; see the logs of its spawner and agent."
             if fell
             else "."
         ),

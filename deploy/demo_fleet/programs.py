@@ -18,7 +18,7 @@ FIRST_PAUSE, PAUSE = (1.0, 6.0), (5.0, 60.0)
 """Seconds before the first program of a grant and between two programs."""
 ISOLATION = (
     "file_system", "landlock", "network", "no_new_privs", "processes", "resource_limits",
-    "seccomp", "user", "cgroup",
+    "seccomp", "user", "cgroup", "host_memory",
 )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from appliance.allocations import scheduler
 from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Node
 from appliance.inventory.reports import record_node_report
-from appliance.pools.isolation import LAYERS, IsolationLevel, level_of
+from appliance.pools.isolation import LAYERS, IsolationLevel, level_of, missing_of
 from appliance.pools.models import Pool
+from nodes.host_access import HOST_MEMORY
 from nodes.launcher_control import ISOLATION_MEASURES
 from tests.appliance.conftest import Cast, body
 from tests.appliance.test_inventory import report_of
@@ -24,7 +25,13 @@ ALLOCATIONS = "/api/v1/allocations"
 
 
 def report(node: Node, level: IsolationLevel | None) -> None:
-    record_node_report(node_id=node.pk, report=report_of(node, isolation=level))
+    layers = () if level is None else LAYERS[level]
+    report_layers(node, level, missing_of(layers))
+
+
+def report_layers(node: Node, level: IsolationLevel | None, missing: list[str]) -> None:
+    changed = report_of(node, isolation=level, missing_layers=tuple(missing))
+    record_node_report(node_id=node.pk, report=changed)
 
 
 def require(olga: Any, level: str) -> None:
@@ -41,7 +48,7 @@ def request(client: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("level", IsolationLevel)
 def test_level_needs_all_of_its_layers(level: IsolationLevel) -> None:
     layers = LAYERS[level]
-    assert layers <= set(ISOLATION_MEASURES), "agents report other names"
+    assert layers <= {*ISOLATION_MEASURES, HOST_MEMORY}, "agents report other names"
     assert level_of(layers) == level_of([*layers, "unknown"]) == level
     for missing in layers:
         assert LAYERS[level_of(layers - {missing})] < layers
@@ -60,6 +67,25 @@ def test_pool_places_nothing_on_nodes_below_its_level_and_says_why(
         in queued["waiting_reason"]
     )
     report(node, IsolationLevel.NAMESPACES)
+    scheduler.run_tick()
+    assert body(alice.get(f"{ALLOCATIONS}/{queued['id']}"))["state"] == "preparing"
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel)[1:])
+def test_node_whose_kernels_address_session_servers_is_refused_with_that_reason(
+    cast: Cast, client_of: Clients, add_node: AddNode, level: IsolationLevel
+) -> None:
+    node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
+    layers = LAYERS[IsolationLevel.FULL] - {HOST_MEMORY}
+    report_layers(node, level_of(layers), missing_of(layers))
+    require(olga, level)
+    queued = request(alice)
+    assert queued["state"] == "queued"
+    assert (
+        f"the pool requires {level}; not in force: host_memory (kernels can address the memory of"
+        " session servers)"
+    ) in queued["waiting_reason"]
+    require(olga, "any")
     scheduler.run_tick()
     assert body(alice.get(f"{ALLOCATIONS}/{queued['id']}"))["state"] == "preparing"
 

@@ -18,6 +18,7 @@ from nodes import agent as agents
 from nodes.agent import Agent
 from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
+from nodes.host_access import HOST_MEMORY
 from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.protocol import fleet_pb2
 
@@ -67,7 +68,7 @@ async def inventories(agent: Agent) -> list[fleet_pb2.Inventory]:
 
 
 async def inventories_of_isolation(agent: Agent) -> list[fleet_pb2.Inventory]:
-    await agent.check_isolation(agent.launcher.sessions())
+    await agent.check_isolation(await agent._sessions())
     return sent(agent)
 
 
@@ -130,6 +131,7 @@ def test_removed_gpu_sends_an_inventory_without_it(
 def test_changed_isolation_is_sent_once(agent: Agent) -> None:
     launcher = IsolatingLauncher("seccomp", "network")
     agent.launcher = cast("LauncherControl", launcher)
+    agent.host_memory_closed = False
     (inventory,) = asyncio.run(inventories_of_isolation(agent))
     assert list(inventory.isolation) == ["seccomp", "network"]
     assert asyncio.run(inventories_of_isolation(agent)) == []
@@ -141,9 +143,36 @@ def test_changed_isolation_is_sent_once(agent: Agent) -> None:
 def test_restarted_launcher_does_not_change_the_isolation(agent: Agent) -> None:
     launcher = IsolatingLauncher("seccomp")
     agent.launcher = cast("LauncherControl", launcher)
+    agent.host_memory_closed = True
     asyncio.run(inventories_of_isolation(agent))
     launcher.layers = ()
     assert asyncio.run(inventories_of_isolation(agent)) == []
+
+
+def test_isolation_is_unknown_until_the_driver_was_asked_about_host_memory(agent: Agent) -> None:
+    agent.launcher = cast("LauncherControl", IsolatingLauncher("seccomp"))
+    assert asyncio.run(inventories_of_isolation(agent)) == []
+    agent.host_memory_closed = True
+    (inventory,) = asyncio.run(inventories_of_isolation(agent))
+    assert list(inventory.isolation) == ["seccomp", HOST_MEMORY]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_launcher_refuses_sessions_that_need_closed_host_memory_where_it_is_open(
+    agent: Agent, slow: SlowLauncher, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    monkeypatch.setattr(agents, "host_memory_is_closed", lambda: closed)
+    monkeypatch.setattr(agents, "measure_contexts", lambda gpus: {g.uuid: 0 for g in gpus})
+    agent.gpus = agent.nvml.gpus()
+    slow.goes_on.set()
+    required = fleet_pb2.Grant(
+        allocation_id=uuid.uuid4().bytes,
+        tenant_id=uuid.uuid4().bytes,
+        required_isolation=["seccomp", HOST_MEMORY],
+    )
+    asyncio.run(receive(agent, 1, required))
+    (grants,) = slow.applied
+    assert grants.grants[0].required_isolation == {"seccomp"} | (set() if closed else {HOST_MEMORY})
 
 
 @dataclass
@@ -182,9 +211,11 @@ def slow(agent: Agent) -> SlowLauncher:
     return launcher
 
 
-async def receive(agent: Agent, generation: int) -> None:
+async def receive(agent: Agent, generation: int, *grants: fleet_pb2.Grant) -> None:
     async def stream() -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        desired = fleet_pb2.DesiredState(generation=generation, appliance_seconds=1000)
+        desired = fleet_pb2.DesiredState(
+            generation=generation, appliance_seconds=1000, grants=grants
+        )
         yield fleet_pb2.ApplianceMessage(appliance_seconds=1000, desired_state=desired)
 
     await agent._receive(cast("Any", stream()))

@@ -109,6 +109,11 @@ API CUresult cuDeviceTotalMem(size_t* n, CUdevice) {
 }
 API CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice d) {
   if ((int)a <= 0 || (int)a >= 150) return CUDA_ERROR_INVALID_VALUE;
+  if (a == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS &&
+      std::getenv("NULL_DRIVER_READS_HOST_MEMORY")) {
+    *v = 1;
+    return CUDA_SUCCESS;
+  }
   auto it = attributes().find((int)a);
   *v = (int)a == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? 3 + d : it == attributes().end() ? 0 : it->second;
   return CUDA_SUCCESS;
