@@ -21,6 +21,10 @@ SPAWNER_UNIT = "busbar-spawner.service"
 LAUNCHER_UNIT, AGENT_UNIT = "busbar-launcher.service", "busbar-agent.service"
 UNITS = (SPAWNER_UNIT, LAUNCHER_UNIT, AGENT_UNIT)
 STOP_SECONDS = 20.0
+OOM_SCORE = -900
+"""When memory runs out, the kernel ends nearly all other processes before those of the node."""
+RESERVED_CPU = "CPUWeight=1000"
+"""Of launcher and agent, beside 100 of the spawner's unit with all sessions in it."""
 
 
 def has_systemd() -> bool:
@@ -62,6 +66,7 @@ NoNewPrivileges=yes
 CapabilityBoundingSet={capabilities}
 AmbientCapabilities={capabilities}
 ProtectControlGroups=no
+OOMScoreAdjust={OOM_SCORE}
 {extra}
 [Install]
 WantedBy=multi-user.target
@@ -94,13 +99,13 @@ def write_units(journal: Journal, service: NodeService) -> None:
         "Busbar launcher",
         service.launcher_command(),
         env,
-        "KillMode=process\nKillSignal=SIGTERM\nProtectKernelTunables=yes",
+        f"KillMode=process\nKillSignal=SIGTERM\nProtectKernelTunables=yes\n{RESERVED_CPU}",
     )
     agent = unit_text(
         "Busbar agent",
         service.agent_command(),
         env,
-        "KillMode=mixed\nProtectKernelTunables=yes",
+        f"KillMode=mixed\nProtectKernelTunables=yes\n{RESERVED_CPU}",
     )
     journal.create_file(SYSTEMD_UNITS / SPAWNER_UNIT, spawner_unit(service))
     journal.create_file(SYSTEMD_UNITS / LAUNCHER_UNIT, launcher)

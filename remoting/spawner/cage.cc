@@ -20,6 +20,7 @@
 #include "spawner/cage_users.h"
 #include "spawner/file_tree.h"
 #include "spawner/landlock.h"
+#include "spawner/oom_score.h"
 #include "spawner/privileges.h"
 
 namespace busbar::spawner {
@@ -117,6 +118,9 @@ bool send_report(int fd, uint32_t landlock, int mount_namespace) {
                                  const std::vector<int>& inherited, bool can_cage, int report) {
   setsid();
   reset_signals();
+  if (!take_session_oom_score())  // before /proc is read-only
+    control::log_line("spawner", "score not set", strerror(errno),
+                      "when memory runs out, the kernel may end the node before this session");
   for (int group : settings.groups)
     if (write(group, "0", 1) != 1) _exit(kStartFailed);
   if (can_cage) {

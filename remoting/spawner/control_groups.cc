@@ -165,6 +165,13 @@ std::vector<int> ControlGroups::create(const std::string& name) const {
   return {};
 }
 
+uint64_t ControlGroups::common_memory_limit() const {
+  if (!available()) return 0;
+  uint64_t bytes = 0;  // version 2 without a limit has "max", version 1 nearly 2^63
+  std::ifstream(parents_[0] + memory_file(parents_.size() == 1)) >> bytes;
+  return bytes >> 62 ? 0 : bytes;
+}
+
 // Groups of another spawner that runs may be about to get their first process.
 static bool may_remove(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return false;

@@ -21,6 +21,8 @@ class ControlGroups {
   // Creates the groups of a cage. Returns descriptors: a process that writes "0" to all of them
   // enters the cage's groups. Empty on failure.
   std::vector<int> create(const std::string& name) const;
+  // Returns the limit of host memory of all cages together that is in force, in bytes; 0: none.
+  uint64_t common_memory_limit() const;
   // Removes the groups of cages that have no process, also those of an earlier spawner.
   void remove_empty() const;
 

@@ -21,6 +21,7 @@
 #include "control/messages.h"
 #include "spawner/children.h"
 #include "spawner/driver_path.h"
+#include "spawner/oom_score.h"
 #include "spawner/privileges.h"
 #include "spawner/requests.h"
 #include "spawner/sessions.h"
@@ -144,5 +145,7 @@ int main(int argc, char** argv) {
                     !can_cage                    ? "WITHOUT cages"
                     : sessions.separates_users() ? "with cages that have users of their own"
                                                  : "with cages of one user");
+  control::log_line("spawner", "limits of all sessions together", sessions.common_limits(),
+                    "this process has oom_score_adj " + std::to_string(own_oom_score()));
   run(listener, signals, settings, sessions);
 }

@@ -16,6 +16,7 @@
 #include "spawner/driver_path.h"
 #include "spawner/file_tree.h"
 #include "spawner/folders.h"
+#include "spawner/oom_score.h"
 #include "spawner/session_environment.h"
 
 namespace busbar::spawner {
@@ -219,6 +220,14 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
                     "make them folders of the launcher's user in " + settings_.runtime + ", " +
                         settings_.images() + " and " + kernels_);
   return {};
+}
+
+std::string Sessions::common_limits() const {
+  uint64_t bytes = groups_.common_memory_limit();
+  return (bytes ? std::to_string(bytes) + " bytes of host memory" : "NO limit of host memory") +
+         (groups_.available() ? ", one weight of processor time"
+                              : ", NO weight of processor time") +
+         ", oom_score_adj " + std::to_string(kSessionOomScore);
 }
 
 // Ends the compiler and releases what the session had. Its server has ended or was not started.

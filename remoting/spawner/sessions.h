@@ -33,6 +33,8 @@ class Sessions {
   control::SpawnReply start(int start_socket, int exit_pipe, const std::vector<GpuUuid>& gpus);
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
+  // Returns the limits that are in force for all sessions together, for the log.
+  std::string common_limits() const;
   bool separates_users() const { return users_.available(); }
   // Takes the exit status of a session server or compiler.
   void has_ended(pid_t pid, int status);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -249,6 +250,32 @@ def test_all_cages_together_have_one_weight(small_cages: Attacker) -> None:
     with small_cages.paused_session() as first, small_cages.paused_session() as second:
         parents = {cpu_group(s.pid).rpartition("/")[0] for s in (first, second)}
     assert [Path(p).name for p in parents] == ["busbar-cages"]
+
+
+def test_kernel_ends_sessions_before_the_node(attacker: Attacker) -> None:
+    """Sessions of every node say so, whatever the spawner may do."""
+    with attacker.paused_session() as session:
+        score = int(Path(f"/proc/{session.pid}/oom_score_adj").read_text())
+    assert score == 500
+    own = int(Path(f"/proc/{attacker.node.spawner.pid}/oom_score_adj").read_text())
+    assert own < score
+
+
+def limits_in_log(node: LocalNode) -> str:
+    lines = (node.folder / "launcher.log").read_text().splitlines()
+    return next(line for line in lines if "limits of all sessions together" in line)
+
+
+def test_node_says_which_limits_all_sessions_together_have(small_cages: Attacker) -> None:
+    line = limits_in_log(small_cages.node)
+    assert re.search(r": \d{9,14} bytes of host memory, one weight of processor time, oom", line)
+
+
+def test_node_says_that_all_sessions_together_have_no_limit() -> None:
+    node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_CONTROL_GROUPS="1")
+    line = limits_in_log(node)
+    node.stop()
+    assert "NO limit of host memory, NO weight of processor time" in line
 
 
 def test_session_of_root_cannot_change_settings_of_the_kernel(
