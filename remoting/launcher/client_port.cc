@@ -24,6 +24,7 @@ constexpr int kPatienceMs = 5000;
 constexpr size_t kMaxOpenings = 1024, kMaxOpeningsByNetwork = 256;
 constexpr WorkQueue::Limits kWorkLimits{256, 32, 256};
 constexpr Rate kRefusedTickets{200, 20};  // a ticket costs a check of its signature
+constexpr char kTooMany[] = "too many programs of the tenant wait for a session";
 constexpr int kPortAttempts = 100;
 constexpr int kBacklog = 1024;
 
@@ -97,7 +98,9 @@ class ClientPort {
     bool taken = work_.submit(tenant, [this, o] {
       sessions_.open(std::move(o->tls), o->ticket, o->grant, o->request, o->client);
     });
-    if (!taken) log_refusal(*o, "too many programs of the tenant wait for a session");
+    if (taken) return;
+    Sessions::turn_away(o->tls, kTooMany);
+    log_refusal(*o, kTooMany);
   }
 
   bool receive_bulk(const PendingConnection& c, const wire::BulkRequest& request) {

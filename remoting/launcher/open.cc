@@ -38,11 +38,11 @@ void copy_text(char* to, size_t room, const std::string& from) {
   std::snprintf(to, room, "%s", from.c_str());
 }
 
-bool refuse(transport::Tls& tls, Status status, const char* reason) {
+bool refuse(transport::Tls& tls, Status status, const char* reason, int timeout_ms = kReplyMs) {
   wire::OpenReply reply{};
   reply.status = status;
   copy_text(reply.message, sizeof reply.message, reason);
-  return tls.write_all(&reply, sizeof reply, kReplyMs);
+  return tls.write_all(&reply, sizeof reply, timeout_ms);
 }
 
 // Connects to a client on this machine, or returns -1: the session server is in another network
@@ -130,6 +130,10 @@ std::vector<Sessions::NewConnection> Sessions::set_running(const std::string& id
 }
 
 // Refuses a client whose session server has not begun. The server ends without its start socket.
+void Sessions::turn_away(transport::Tls& tls, const char* reason) {
+  refuse(tls, kNoResources, reason, 0);
+}
+
 void Sessions::give_up(transport::Tls& tls, const Process& process, const char* reason) {
   refuse(tls, kNoResources, reason);
   for (int fd : {process.fd, process.exit_pipe})
@@ -181,7 +185,8 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return;
   }
   Process process = take_process(grant);
-  if (process.fd < 0) return give_up(tls, process, kCannotStart);
+  if (process.fd < 0)
+    return give_up(tls, process, process.refusal ? process.refusal : kCannotStart);
   if (grant.allocation.required_isolation & ~(process.cage | own_layers()))
     return give_up(tls, process, "the node isolates sessions less than the pool requires");
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);

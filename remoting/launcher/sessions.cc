@@ -47,7 +47,8 @@ Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
       grants_(grants),
       ledgers_(ledgers),
       ledger_port_(ledger_port),
-      arbiters_(arbiters) {
+      arbiters_(arbiters),
+      spawner_(settings.runtime) {
   for (const char* sub : {"", "/sessions", "/ledgers"})
     mkdir((settings.runtime + sub).c_str(), 0700);
   if (!settings.cache.empty()) mkdir(settings.cache.c_str(), 0700);

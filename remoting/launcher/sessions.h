@@ -17,6 +17,7 @@
 #include "launcher/ledger_port.h"
 #include "launcher/session_requests.h"
 #include "launcher/session_start.h"
+#include "launcher/spawner_requests.h"
 #include "transport/tls.h"
 
 namespace busbar::launcher {
@@ -54,6 +55,8 @@ class Sessions {
   // and replies to the client. Blocks until the server is ready. Defined in open.cc.
   void open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
             const wire::OpenRequest& request, const std::string& client_address);
+  // Tells a client why it gets no session. Does not block.
+  static void turn_away(transport::Tls& tls, const char* reason);
   // Checks that the client of a bulk connection holds the key of the session, and that its request
   // is not a repeated one.
   bool admit_bulk(const wire::BulkRequest& request);
@@ -100,14 +103,15 @@ class Sessions {
   };
   struct Process {
     pid_t pid = -1;
-    int fd = -1;         // its start socket; -1: no process
-    int exit_pipe = -1;  // gets its exit status
-    uint32_t cage = 0;   // bits of control::Isolation
+    int fd = -1;                    // its start socket; -1: no process
+    int exit_pipe = -1;             // gets its exit status
+    uint32_t cage = 0;              // bits of control::Isolation
+    const char* refusal = nullptr;  // why there is no process, if the spawner was not asked
   };
-  Process spawn(const GpuSet& gpus) const;
+  Process spawn(const std::string& tenant, const GpuSet& gpus);
   std::optional<GpuSet> next_spare();
   Process take_spare(const GpuSet& gpus);
-  // Returns a session server that sees the folders of the allocation.
+  // Returns a session server that sees the folders of the allocation, or none.
   Process take_process(const Grant& grant);
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
                                       bool caged) const;
@@ -147,12 +151,13 @@ class Sessions {
   Ledgers& ledgers_;
   LedgerPort& ledger_port_;
   Arbiters& arbiters_;
+  SpawnerRequests spawner_;
   std::mutex mutex_;
-  std::map<std::string, Session> sessions_;         // by id in hexadecimal
-  std::multimap<GpuSet, Process> spares_;           // by the GPUs that their cages show
-  std::condition_variable spare_started_;           // or failed to start
-  std::multiset<GpuSet> starting_;                  // of spares that a thread is about to add
-  mutable std::atomic<uint32_t> newest_layers_{0};  // of the session server that started last
+  std::map<std::string, Session> sessions_;  // by id in hexadecimal
+  std::multimap<GpuSet, Process> spares_;    // by the GPUs that their cages show
+  std::condition_variable spare_started_;    // or failed to start
+  std::multiset<GpuSet> starting_;           // of spares that a thread is about to add
+  std::atomic<uint32_t> newest_layers_{0};   // of the session server that started last
 };
 
 }  // namespace busbar::launcher

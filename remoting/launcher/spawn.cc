@@ -7,9 +7,9 @@
 
 #include <thread>
 
+#include "control/hex.h"
 #include "launcher/own_layers.h"
 #include "launcher/sessions.h"
-#include "launcher/spawner_requests.h"
 
 namespace busbar::launcher {
 
@@ -24,21 +24,21 @@ void close_process(int start_socket, int exit_pipe) {
 
 }  // namespace
 
-Sessions::Process Sessions::spawn(const GpuSet& gpus) const {
+Sessions::Process Sessions::spawn(const std::string& tenant, const GpuSet& gpus) {
   int pair[2], pipe[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return {};
   if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK)) {
     close_process(pair[0], pair[1]);
     return {};
   }
-  control::SpawnReply reply = start_process(settings_.runtime, gpus, pair[1], pipe[1]);
+  auto [reply, refusal] = spawner_.start_process(tenant, gpus, pair[1], pipe[1]);
   close_process(pair[1], pipe[1]);
   if (reply.pid) {
     newest_layers_ = reply.isolation | own_layers();
     return {(pid_t)reply.pid, pair[0], pipe[0], reply.isolation};
   }
   close_process(pair[0], pipe[0]);
-  return {};
+  return {.refusal = refusal};
 }
 
 // Waits for a spare that is starting: it may have the last user of the cages, and is ready sooner.
@@ -55,15 +55,16 @@ Sessions::Process Sessions::take_spare(const GpuSet& gpus) {
 Sessions::Process Sessions::take_process(const Grant& grant) {
   const control::Allocation& a = grant.allocation;
   GpuSet gpus = gpus_of(a);
-  for (bool fresh = false; !fresh;) {
+  for (;;) {
     Process p = take_spare(gpus);
-    fresh = p.fd < 0;
-    if (fresh) p = spawn(gpus);
-    if (p.fd < 0) continue;
-    if (open_cage(settings_.runtime, (uint32_t)p.pid, a.id, a.tenant)) return p;
+    bool fresh = p.fd < 0;
+    if (fresh) p = spawn(control::hex(a.tenant, sizeof a.tenant), gpus);
+    if (p.fd < 0) return p;
+    auto [reply, refusal] = spawner_.open_cage((uint32_t)p.pid, a.id, a.tenant);
+    if (reply.pid == (uint32_t)p.pid) return p;
     close_process(p.fd, p.exit_pipe);  // it has ended, or the spawner has: it ends with its socket
+    if (fresh || refusal) return {.refusal = refusal};
   }
-  return {};
 }
 
 // Returns the GPUs of a spare that is missing, which counts as starting.
@@ -86,7 +87,7 @@ std::optional<GpuSet> Sessions::next_spare() {
 void Sessions::start_spares() {
   std::this_thread::sleep_for(kSpareDelay);
   while (auto gpus = next_spare()) {
-    Process fresh = spawn(*gpus);
+    Process fresh = spawn(kNoTenant, *gpus);
     std::lock_guard lock(mutex_);
     starting_.erase(starting_.find(*gpus));
     if (fresh.fd >= 0) spares_.emplace(*gpus, fresh);
@@ -94,7 +95,7 @@ void Sessions::start_spares() {
     if (fresh.fd < 0) return;
   }
   if (newest_layers_) return;
-  Process ended = spawn({});  // its start shows how this node isolates sessions
+  Process ended = spawn(kNoTenant, {});  // its start shows how this node isolates sessions
   if (ended.fd >= 0) close_process(ended.fd, ended.exit_pipe);
 }
 

@@ -4,15 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <vector>
 
+#include "control/hex.h"
 #include "control/messages.h"
 
 namespace busbar::launcher {
 
 namespace {
-constexpr int kReplySeconds = 10;
+constexpr int kReplySeconds = 10;  // for the turn of a request, and then for its reply
 
 bool send_request(int fd, const control::SpawnRequest& request, const std::vector<int>& attached) {
   iovec io{const_cast<control::SpawnRequest*>(&request), sizeof request};
@@ -32,10 +33,10 @@ bool send_request(int fd, const control::SpawnRequest& request, const std::vecto
   return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof request;
 }
 
-control::SpawnReply request_of(const std::string& runtime, const control::SpawnRequest& request,
-                               const std::vector<int>& attached) {
+control::SpawnReply send_to(const std::string& socket, const control::SpawnRequest& request,
+                            const std::vector<int>& attached) {
   control::SpawnReply reply{};
-  int fd = control::connect_to((runtime + control::kSpawnerSocket).c_str());
+  int fd = control::connect_to(socket.c_str());
   if (fd < 0) return reply;
   timeval timeout{kReplySeconds, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
@@ -47,22 +48,32 @@ control::SpawnReply request_of(const std::string& runtime, const control::SpawnR
 }
 }  // namespace
 
-control::SpawnReply start_process(const std::string& runtime, const GpuSet& gpus, int start_socket,
-                                  int exit_pipe) {
-  control::SpawnRequest request{};
-  request.op = (uint32_t)control::SpawnOp::start;
-  for (auto& uuid : gpus) std::ranges::copy(uuid, request.gpu_uuid[request.gpus++]);
-  return request_of(runtime, request, {start_socket, exit_pipe});
+SpawnerAnswer SpawnerRequests::request(const std::string& tenant,
+                                       const control::SpawnRequest& request,
+                                       const std::vector<int>& attached) {
+  if (!queue_.enter(tenant, std::chrono::seconds(kReplySeconds)))
+    return {{}, "the node has started no session server for this program in 10 s"};
+  SpawnerAnswer answer{send_to(socket_, request, attached)};
+  queue_.leave();
+  return answer;
 }
 
-bool open_cage(const std::string& runtime, uint32_t pid, const uint8_t* allocation,
-               const uint8_t* tenant) {
-  control::SpawnRequest request{};
-  request.op = (uint32_t)control::SpawnOp::open;
-  request.pid = pid;
-  std::memcpy(request.allocation, allocation, sizeof request.allocation);
-  std::memcpy(request.tenant, tenant, sizeof request.tenant);
-  return request_of(runtime, request, {}).pid == pid;
+SpawnerAnswer SpawnerRequests::start_process(const std::string& tenant, const GpuSet& gpus,
+                                             int start_socket, int exit_pipe) {
+  control::SpawnRequest start{};
+  start.op = (uint32_t)control::SpawnOp::start;
+  for (auto& uuid : gpus) std::ranges::copy(uuid, start.gpu_uuid[start.gpus++]);
+  return request(tenant, start, {start_socket, exit_pipe});
+}
+
+SpawnerAnswer SpawnerRequests::open_cage(uint32_t pid, const uint8_t* allocation,
+                                         const uint8_t* tenant) {
+  control::SpawnRequest open{};
+  open.op = (uint32_t)control::SpawnOp::open;
+  open.pid = pid;
+  std::memcpy(open.allocation, allocation, sizeof open.allocation);
+  std::memcpy(open.tenant, tenant, sizeof open.tenant);
+  return request(control::hex(tenant, sizeof open.tenant), open, {});
 }
 
 }  // namespace busbar::launcher

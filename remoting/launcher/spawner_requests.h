@@ -1,22 +1,44 @@
 // Requests to the spawner, which starts session servers in cages.
 //
-// Thread safety: any thread. Each request blocks until its reply, for some seconds at most.
+// Thread safety: any thread. Each request blocks until its turn and then until its reply, for some
+// seconds at most.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "control/spawn_messages.h"
 #include "launcher/gpu_set.h"
+#include "launcher/spawner_queue.h"
 
 namespace busbar::launcher {
 
-// Starts a session server with its start socket. It sees these GPUs only. `exit_pipe` gets its exit
-// status as an int. The reply has pid 0 on failure.
-control::SpawnReply start_process(const std::string& runtime, const GpuSet& gpus, int start_socket,
-                                  int exit_pipe);
+constexpr char kNoTenant[] = "";  // of requests for spares
 
-// Shows the folders of an allocation in the cage of a session server. False if it has ended or the
-// spawner did not start it.
-bool open_cage(const std::string& runtime, uint32_t pid, const uint8_t* allocation,
-               const uint8_t* tenant);
+struct SpawnerAnswer {
+  control::SpawnReply reply{};    // pid 0: the request failed
+  const char* refusal = nullptr;  // why it was not sent
+};
+
+class SpawnerRequests {
+ public:
+  explicit SpawnerRequests(const std::string& runtime)
+      : socket_(runtime + control::kSpawnerSocket) {}
+
+  // Starts a session server for a tenant, with its start socket. It sees these GPUs only.
+  // `exit_pipe` gets its exit status as an int.
+  SpawnerAnswer start_process(const std::string& tenant, const GpuSet& gpus, int start_socket,
+                              int exit_pipe);
+  // Shows the folders of an allocation in the cage of a session server. Fails if it has ended or
+  // the spawner did not start it.
+  SpawnerAnswer open_cage(uint32_t pid, const uint8_t* allocation, const uint8_t* tenant);
+  // Returns the number of requests that wait for their turn.
+  size_t waiting() { return queue_.waiting(); }
+
+ private:
+  SpawnerAnswer request(const std::string& tenant, const control::SpawnRequest& request,
+                        const std::vector<int>& attached);
+  const std::string socket_;
+  SpawnerQueue queue_;
+};
 
 }  // namespace busbar::launcher

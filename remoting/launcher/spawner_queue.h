@@ -1,0 +1,39 @@
+// Order of the requests to the spawner, which serves one after the other. Tenants go in turn, each
+// with the request that waits longest, so that one that opens sessions without end makes each
+// request of another tenant wait for one of its own. WorkQueue limits the threads of a tenant, and
+// so the requests that wait here.
+//
+// Thread safety: any thread; mutex_ guards everything.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace busbar::launcher {
+
+class SpawnerQueue {
+ public:
+  // Blocks until the request of a tenant may be sent. False if that takes longer than `patience`:
+  // the request must not be sent then.
+  bool enter(const std::string& tenant, std::chrono::milliseconds patience);
+  // Lets the next request go, after an enter() that returned true.
+  void leave();
+  // Returns the number of requests that wait.
+  size_t waiting();
+
+ private:
+  struct Request {
+    std::condition_variable called;
+    bool is_served = false;
+  };
+  std::mutex mutex_;
+  bool is_busy_ = false;                                // a request has entered and not left
+  std::string served_;                                  // tenant of the newest one that entered
+  std::map<std::string, std::list<Request>> requests_;  // that wait, by tenant; none is empty
+};
+
+}  // namespace busbar::launcher
