@@ -156,7 +156,7 @@ configure_remoting() {
 build_remoting() {
   folder=$1
   shift
-  inputs="${TARGETS:-all} $* $(fingerprint remoting tests/null_driver deploy/demo '(' -path 'remoting/cli' -o -name __pycache__ -o -path 'remoting/bench/*.py' -o -path 'remoting/bench/gpu' ')' -prune -o)"
+  inputs="${TARGETS:-all} $* $(fingerprint remoting tests/null_driver tests/failpoints deploy/demo '(' -path 'remoting/cli' -o -name __pycache__ -o -path 'remoting/bench/*.py' -o -path 'remoting/bench/gpu' ')' -prune -o)"
   build_is_configured "$folder" && unchanged "$folder/inputs" "$inputs" && return 0
   say "set-up: building $(basename "$folder") (minutes the first time)"
   rm -f "$folder/inputs"
@@ -172,7 +172,7 @@ build_test_programs() {
   inputs=$(cat "$ROOT/build/remoting/inputs")
   unchanged "$ROOT/build/stamps/test-programs" "$inputs" && return 0
   say "set-up: building the programs of the tests"
-  "$ROOT/.venv/bin/ninja" -C "$ROOT/build/remoting" unit_tests softgpu-probe >"$LOGS/test-programs.log" 2>&1 \
+  "$ROOT/.venv/bin/ninja" -C "$ROOT/build/remoting" unit_tests softgpu-probe failpoint_programs >"$LOGS/test-programs.log" 2>&1 \
     || fail_with_log "The programs of the tests could not be built." "$LOGS/test-programs.log"
   record "$ROOT/build/stamps/test-programs" "$inputs"
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "control/failpoints.h"
 #include "control/hex.h"
 #include "launcher/first_bytes.h"
 #include "launcher/network_budgets.h"
@@ -31,7 +32,7 @@ constexpr int kBacklog = 1024;
 // Time for preamble, ticket and the first record together, and from then on to the request inside
 // TLS. Failpoint: with a long time tests prove that no client waits for silent connections.
 int patience_ms() {
-  static const char* lengthened = std::getenv("BUSBAR_FAILPOINT_PATIENCE_MS");
+  static const char* lengthened = control::failpoint("PATIENCE_MS");
   return lengthened ? std::atoi(lengthened) : kPatienceMs;
 }
 

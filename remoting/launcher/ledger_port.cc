@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "control/failpoints.h"
 #include "launcher/pidfd.h"
 #include "transport/clock.h"
 
@@ -22,7 +22,7 @@ constexpr int kReturnMs = 2000, kReturnTickMs = 100;
 
 // Failpoint: the launcher is killed before or after it applies the request of an operation.
 void reach(const char* step, uint32_t op) {
-  static const char* killed_at = std::getenv("BUSBAR_FAILPOINT_LEDGER");
+  static const char* killed_at = control::failpoint("LEDGER");
   if (killed_at && killed_at == step + std::to_string(op)) kill(getpid(), SIGKILL);
 }
 }  // namespace

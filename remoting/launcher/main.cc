@@ -15,6 +15,7 @@
 
 #include "checked_size.h"
 #include "control/descriptor_limit.h"
+#include "control/failpoints.h"
 #include "control/log.h"
 #include "control/session_ends.h"
 #include "launcher/agent_port.h"
@@ -109,7 +110,7 @@ int main(int argc, char** argv) {
   static Sessions sessions(settings, grants, ledgers, ledger_port, arbiters);
   grants.load();
   // Failpoint: a test proves that it would notice a launcher without adoption.
-  unsigned adopted = std::getenv("BUSBAR_FAILPOINT_NO_ADOPTION") ? 0 : sessions.adopt();
+  unsigned adopted = control::failpoint("NO_ADOPTION") ? 0 : sessions.adopt();
   sessions.watch();  // continues the accounts of the adopted sessions
   int listener = listen_on_port(settings.listen_address, settings.port);
   int agent = control::listen_at(agent_socket.c_str());

@@ -3,9 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "control/failpoints.h"
 #include "server/pipeline.h"
 #include "server/session_end.h"
 #include "transport/clock.h"
@@ -15,7 +15,7 @@ namespace busbar::server {
 namespace {
 // Failpoint: a session stops at a step of a suspension, so that a test can kill it there.
 void reach(const char* step) {
-  static const char* stopped_at = std::getenv("BUSBAR_FAILPOINT_SUSPENSION");
+  static const char* stopped_at = control::failpoint("SUSPENSION");
   while (stopped_at && !std::strcmp(stopped_at, step)) poll(nullptr, 0, -1);
 }
 }  // namespace

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
+#include "control/failpoints.h"
 #include "control/log.h"
 #include "control/messages.h"
 #include "control/spawn_messages.h"
@@ -87,7 +87,7 @@ void arrange_descriptors(std::vector<int> inherited, int log) {
   int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(none, STDIN_FILENO);
   // Failpoint: a test shows that its attacks find descriptors that a session inherits.
-  bool keeps = std::getenv("BUSBAR_FAILPOINT_KEEP_DESCRIPTORS");
+  bool keeps = control::failpoint("KEEP_DESCRIPTORS");
   if (log >= 0 && !keeps)
     for (int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(log, stream);
   int above = kFirstInherited + (int)inherited.size();

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "control/failpoints.h"
+
 namespace busbar::spawner {
 
 namespace {
@@ -94,7 +96,7 @@ bool can_create_in(const std::string& folder) {
 ControlGroups::ControlGroups(uint64_t memory_bytes, uint64_t all_memory_bytes)
     : prefix_(new_prefix()), memory_bytes_(memory_bytes), all_memory_bytes_(all_memory_bytes) {
   // Failpoint: a test shows that a node without control groups says so.
-  bool may_use = !std::getenv("BUSBAR_FAILPOINT_NO_CONTROL_GROUPS");
+  bool may_use = !control::failpoint("NO_CONTROL_GROUPS");
   if (!may_use || (!use_version_2() && !use_version_1())) parents_.clear();
   remove_empty();
 }

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "control/failpoints.h"
 
 namespace busbar::spawner {
 
@@ -48,7 +49,7 @@ uint64_t rights(FileAccess access) {
 
 long version() {
   // Failpoint: a test shows that a node without Landlock says so.
-  if (std::getenv("BUSBAR_FAILPOINT_NO_LANDLOCK")) return 0;
+  if (control::failpoint("NO_LANDLOCK")) return 0;
   return syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 

@@ -12,11 +12,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "control/descriptor_limit.h"
+#include "control/failpoints.h"
 #include "control/log.h"
 #include "control/messages.h"
 #include "spawner/children.h"
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   control::raise_descriptor_limit();
   int signals = block_signals();
   // Failpoint: a test shows that a node without cages says so.
-  bool can_cage = !std::getenv("BUSBAR_FAILPOINT_NO_CAGES") && gain_namespace_rights();
+  bool can_cage = !control::failpoint("NO_CAGES") && gain_namespace_rights();
   std::string path = settings.runtime + control::kSpawnerSocket;
   int listener = control::listen_at(path.c_str());
   if (listener < 0) {

@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "control/failpoints.h"
 
 namespace busbar::spawner {
 
@@ -48,7 +49,7 @@ bool enter_as_mount(int root) {
                           AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (tree < 0) return false;
   // Failpoint: a test shows that a spawner that cannot change its root stays where it was.
-  bool refused = getenv("BUSBAR_FAILPOINT_NO_PIVOT");
+  bool refused = control::failpoint("NO_PIVOT");
   bool entered = syscall(SYS_move_mount, tree, "", root, "",
                          MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0 &&
                  fchdir(tree) == 0 && !refused && syscall(SYS_pivot_root, ".", ".") == 0 &&

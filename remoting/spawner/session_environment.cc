@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/failpoints.h"
+
 extern char** environ;
 
 namespace busbar::spawner {
@@ -20,12 +22,12 @@ const std::string kPassed[] = {
     "LSAN_OPTIONS=",
     "TSAN_OPTIONS=",  // sanitized builds
     "UBSAN_OPTIONS=",
-    "BUSBAR_FAILPOINT_",
     "NULL_DRIVER_",  // tests
 };
 
 bool is_passed(const std::string& entry) {
-  return std::ranges::any_of(kPassed, [&](auto& name) { return entry.starts_with(name); });
+  return control::is_failpoint(entry) ||
+         std::ranges::any_of(kPassed, [&](auto& name) { return entry.starts_with(name); });
 }
 
 bool has_name_of(const std::string& entry, const std::vector<std::string>& entries) {

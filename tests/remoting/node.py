@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,6 +72,16 @@ def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
     return [
         sum(p["memory_bytes"] for p in json.loads(line)["processes"]) for line in out.splitlines()
     ]
+
+
+FAILPOINTS = "failpoints"
+"""Folder in BUILD of the programs that obey failpoints, which the shipped ones do not."""
+
+
+def programs_for(environment: Mapping[str, str]) -> Path:
+    """Return the folder of programs: the shipped ones, unless the environment has a failpoint."""
+    has_failpoint = any(name.startswith("BUSBAR_FAILPOINT_") for name in environment)
+    return BUILD / FAILPOINTS if has_failpoint else BUILD
 
 
 def b64(data: bytes) -> str:
@@ -144,7 +154,7 @@ class LocalNode:
         partitions: Sequence[Partition] = (),
         user: int | None = None,
         capabilities: Sequence[str] = (),
-        session_program: Path = BUILD / "busbar-session",
+        session_program: Path | None = None,
         inherited: Sequence[int] = (),
         machine: Sequence[str] = (),
         **environment: str,
@@ -162,7 +172,7 @@ class LocalNode:
             X25519PrivateKey.generate(),
         )
         if user is not None:
-            self.driver, self.session_program = public(driver), public(session_program)
+            self.driver = public(driver)
             environment = {"BUSBAR_SOFTGPU_CACHE": str(self.folder / "kernels")} | environment
         self.env = softgpu_environment(self.folder / "gpu") | environment
         self.gpus = list(gpus) or (
@@ -218,17 +228,19 @@ class LocalNode:
         return subprocess.Popen(command, env=env, stdout=log, stderr=log, pass_fds=inherited)
 
     def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
+        env = self.env | environment
+        programs = programs_for(env)
+        session_program = self.session_program or programs / "busbar-session"
         command = [
-            str(BUILD / "busbar-spawner"),
+            str(programs / "busbar-spawner"),
             "--runtime",
             str(self.runtime),
             "--session-program",
-            str(self.session_program),
+            str(session_program if self.user is None else public(session_program)),
             "--driver",
             str(self.driver),
         ]
         with (self.folder / "launcher.log").open("ab") as log:
-            env = self.env | environment
             process = self._popen(
                 command, env, log, self.capabilities, self.inherited, self.machine
             )
@@ -236,8 +248,9 @@ class LocalNode:
         return process
 
     def _start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+        env = self.env | environment
         command = [
-            str(BUILD / "busbar-launcher"),
+            str(programs_for(env) / "busbar-launcher"),
             "--runtime",
             str(self.runtime),
             "--agent-socket",
@@ -249,7 +262,7 @@ class LocalNode:
             *options,
         ]
         with (self.folder / "launcher.log").open("ab") as log:
-            process = self._popen(command, self.env | environment, log)
+            process = self._popen(command, env, log)
         wait_for("the launcher", self._is_ready, self.folder / "launcher.log")
         return process
 

@@ -16,7 +16,8 @@ from deploy.supervisor import ROOT
 FOLDER = ROOT / "build" / "sanitized"
 BUILD = """
 . "$ROOT/deploy/setup.sh"
-build_remoting "$0" -DSANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release
+TARGETS="all failpoint_programs" build_remoting "$0" -DSANITIZE=address,undefined \
+  -DCMAKE_BUILD_TYPE=Release
 """
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",

@@ -34,7 +34,8 @@ OPTIONS = "exitcode=66:second_deadlock_stack=1"
 def build() -> None:
     """Build with ThreadSanitizer; window and arenas move, because it uses their addresses."""
     script = (
-        '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; build_remoting "$ROOT/build/tsan" '
+        '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; '
+        'TARGETS="all failpoint_programs" build_remoting "$ROOT/build/tsan" '
         "-DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release"
     )
     subprocess.run(
@@ -108,7 +109,6 @@ def main() -> None:
         os.environ["BUSBAR_SOFTGPU_CACHE"] = f"{folder}/kernels"
         node = local.LocalNode(
             DRIVER,
-            session_program=BUILD / "busbar-session",
             TSAN_OPTIONS=OPTIONS,
             BUSBAR_FAILPOINT_NO_CAGES="1",
         )
