@@ -14,7 +14,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.supervisor import ROOT, Stack, banner, free_port, stop_event
+from deploy.ports import free_port
+from deploy.supervisor import ROOT, Stack, banner, stop_event
 from nodes.processes import SupervisedProcess
 from nodes.top_level import exit_status_of
 

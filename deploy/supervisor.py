@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from deploy.demo_fleet.start import MAX_NODES, DemoFleet
+from deploy.ports import MAX_PORT, choose_ports, free_port
 from deploy.run_lock import RunLock
 from nodes import log_format
 from nodes.processes import SupervisedProcess
@@ -35,8 +35,6 @@ BUILD = ROOT / "build" / "remoting"
 SOFTGPU = BUILD / "softgpu"
 READY_SECONDS = 120.0
 SOFTWARE_GPUS = 2
-PORTS_TO_TRY = 200
-MAX_PORT = 65535
 MAX_RUNTIME_BYTES = 41
 """The path of a socket has at most 107 bytes, unix(7). In the runtime folder, the longest one is
 sessions/ALLOCATION/SESSION.offers, with 32 and 16 digits."""
@@ -45,30 +43,6 @@ import ctypes, sys
 driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
 sys.exit(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1)
 """
-
-
-def free_port(wanted: int, address: str) -> int:
-    """Return the first of 200 ports from `wanted` on that can be bound. Does not reserve it.
-
-    Raises SystemExit if all are in use, or if the address is not one of this machine.
-    """
-    for port in range(wanted, min(wanted + PORTS_TO_TRY, MAX_PORT + 1)):
-        with socket.socket() as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind((address, port))
-            except OSError as error:
-                if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                    continue
-                raise SystemExit(
-                    f"Cannot listen on {address}: {error.strerror}. "
-                    "Choose an IPv4 address of this machine with --listen."
-                ) from None
-            return port
-    raise SystemExit(
-        f"All ports from {wanted} to {wanted + PORTS_TO_TRY - 1} on {address} are in use. "
-        "Choose another one with --port."
-    )
 
 
 def has_nvidia_driver() -> bool:
@@ -166,7 +140,8 @@ class Stack:
     """The appliance and its nodes on this machine; `data` holds their files.
 
     `environment` has additional variables of the appliance. The constructor locks the folder,
-    chooses the ports and starts nothing. It raises SystemExit if another stack has the folder.
+    chooses the ports and starts nothing. It raises SystemExit if another stack has the folder, or
+    if a port that the folder has recorded is taken.
     """
 
     def __init__(
@@ -174,7 +149,7 @@ class Stack:
         data: Path,
         listen: str = "127.0.0.1",
         advertise: str = "127.0.0.1",
-        base_port: int = 8443,
+        base_port: int | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.data = data.resolve()
@@ -182,8 +157,8 @@ class Stack:
         self._pids = threading.Lock()
         self.listen, self.advertise = listen, advertise
         self._environment = environment
-        self.https_port = free_port(base_port, listen)
-        self.fleet_port = free_port(max(base_port + 1, self.https_port + 1), listen)
+        self.ports = choose_ports(self.data, base_port, listen)
+        self.https_port, self.fleet_port = self.ports.https, self.ports.fleet
         self.appliance_data, self.logs = self.data / "appliance", self.data / "log"
         for folder in (self.data, self.appliance_data, self.logs):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -254,6 +229,7 @@ class Stack:
         """Block until the appliance is ready; raises SystemExit after READY_SECONDS."""
         self.appliance.start()
         wait_for("the appliance", self.ready, self.logs / "appliance.log")
+        self.ports.record(self.data)
 
     def ready(self) -> bool:
         """Return whether the appliance serves requests, over TLS with its own CA."""
@@ -379,7 +355,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run", add_help=False, allow_abbrev=False)
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--advertise")
-    parser.add_argument("--port", type=port_number, default=8443)
+    parser.add_argument("--port", type=port_number)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--demo-fleet", type=node_count, metavar="NODES")
     parser.add_argument("--log-format", choices=log_format.FORMATS)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.supervisor import ROOT, free_port, wait_for
+from deploy.ports import free_port
+from deploy.supervisor import ROOT, wait_for
 from tests.load.http import Client
 from tests.migrated import place_migrated_databases
 from tests.ports import port

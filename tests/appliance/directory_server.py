@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from deploy.supervisor import free_port, wait_for
+from deploy.ports import free_port
+from deploy.supervisor import wait_for
 from tests.ports import port
 
 SLAPD = shutil.which("slapd") or "/usr/sbin/slapd"

@@ -18,7 +18,8 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import httpx
 
 from appliance.settings import OidcProvider
-from deploy.supervisor import ROOT, free_port, wait_for
+from deploy.ports import free_port
+from deploy.supervisor import ROOT, wait_for
 from tests.appliance.directory_server import write_certificates
 from tests.ports import port
 

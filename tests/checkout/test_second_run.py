@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.ports import recorded_ports
 from deploy.supervisor import runtime_folder, wait_for
 from tests.ports import port
 
@@ -86,6 +87,8 @@ def test_second_run_names_the_first_and_changes_nothing(running: Running) -> Non
         command(running.data), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert second.returncode == 1 and not second.stdout
+    recorded = recorded_ports(running.data)
+    assert recorded is not None and running.url.endswith(f":{recorded.https}")
     expected = f"already running: pid {running.process.pid}, {running.url}"
     assert expected in second.stderr and len(second.stderr.splitlines()) == 1
     after = running.state()

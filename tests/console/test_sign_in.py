@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from appliance.signin import totp
-from deploy.supervisor import free_port
+from deploy.ports import free_port
 from tests.appliance import identity_provider
 from tests.appliance.appliance_process import PASSWORD, ApplianceProcess, started
 from tests.console.pictures import picture

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.supervisor import ROOT, free_port, wait_for
+from deploy.ports import free_port
+from deploy.supervisor import ROOT, wait_for
 from tests.ports import port
 
 BASE = Path(os.environ.get("BUSBAR_TEST_ROOT", ROOT / "build" / "test-root"))
