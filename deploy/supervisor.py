@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -22,6 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from appliance.runtime.admin_command import admin_command
 from deploy.demo_fleet.start import MAX_NODES, DemoFleet
 from deploy.ports import MAX_PORT, choose_ports, free_port
 from deploy.run_lock import RunLock
@@ -304,8 +304,8 @@ def login_hint(stack: Stack) -> str:
     first_start = not (stack.data / "started").exists()
     (stack.data / "started").touch()
     if not password_file.exists():
-        option = "" if stack.data == ROOT / "var" else f" --data {shlex.quote(str(stack.data))}"
-        return f"admin and your password; reset it with: {ROOT}/busbar-admin{option} reset-password"
+        reset = admin_command(stack.appliance_data, "reset-password", "admin")
+        return f"admin and your password; reset it with: {reset}"
     if not first_start:
         return f"admin and the one-time password in {password_file}"
     password = password_file.read_text().strip()

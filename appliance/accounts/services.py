@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -20,6 +21,7 @@ from appliance.accounts.projects import DEFAULT_PROJECT
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record, record_created, record_deleted
 from appliance.db.writer import write_transaction
+from appliance.runtime.admin_command import admin_command
 
 ONE_TIME_PASSWORD_LIFETIME = timedelta(hours=24)
 FIRST_ADMINISTRATOR = "admin"
@@ -138,8 +140,9 @@ def login(*, username: str, password: str) -> User:
     if not correct or user is None or expired:
         hint = (
             " The one-time password expired after 24 hours. An administrator makes a new one:"
-            f" `busbar user reset-password {username}`, or `./busbar-admin reset-password"
-            f" {username}` on the appliance's machine."
+            f" `{shlex.join(['busbar', 'user', 'reset-password', username])}`, or"
+            f" `{admin_command(Path(settings.DATA_DIR), 'reset-password', username)}`"
+            " on the appliance's machine."
             if expired and correct
             else ""
         )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import shutil
+import sqlite3
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from base64 import b32decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from appliance.signin import totp
-from deploy.supervisor import ROOT
+from deploy.supervisor import ROOT, Stack, login_hint
 from tests.appliance.appliance_process import PASSWORD, STRANGER, ApplianceProcess, started
 
 
@@ -127,6 +132,72 @@ def test_reset_password_prints_one_that_signs_in(appliance: ApplianceProcess) ->
     assert refused.json()["must_change_password"] is True
     assert refused.json()["code"].startswith("second_factor_"), "the factor is not skipped"
     assert log_in(appliance, password="wrong").json()["code"] == "unauthenticated"
+
+
+def printed_line(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    assert found, text
+    return found[1]
+
+
+def run_printed(line: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a line that the appliance has printed, in a shell of another folder."""
+    environment = {name: value for name, value in os.environ.items() if name != "BUSBAR_DATA"}
+    return subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=folder,
+        env=environment | {"BUSBAR_DATABASE": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def test_line_for_an_expired_password_works_as_it_is_printed(
+    appliance: ApplianceProcess, tmp_path: Path
+) -> None:
+    expired = one_time_password(appliance)
+    with contextlib.closing(sqlite3.connect(appliance.data / "control.db")) as database, database:
+        database.execute("UPDATE accounts_user SET password_expires_at = '2020-01-01 00:00:00'")
+    refused = log_in(appliance, password=expired).json()
+    line = printed_line(refused["detail"], r"or `([^`]+)` on the appliance's machine")
+    done = run_printed(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    answer = log_in(appliance, password=done.stdout.splitlines()[-1])
+    assert answer.json()["code"].startswith("second_factor_")
+
+
+def test_line_for_a_forgotten_password_works_as_run_prints_it(
+    appliance: ApplianceProcess, tmp_path: Path
+) -> None:
+    data = tmp_path / "a data folder"
+    data.mkdir()
+    (data / "appliance").symlink_to(appliance.data)
+    (data / "started").touch()
+    (appliance.data / "initial-admin-password").unlink(missing_ok=True)
+    stack = SimpleNamespace(data=data, appliance_data=data / "appliance")
+    line = printed_line(login_hint(cast("Stack", stack)), "reset it with: (.*)")
+    done = run_printed(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    answer = log_in(appliance, password=done.stdout.splitlines()[-1])
+    assert answer.json()["code"].startswith("second_factor_")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_admin_command_serves_an_owner_without_a_name() -> None:
+    """As in a container. A copy of the script is used, because the checkout may be private."""
+    nameless = 61499
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(ROOT / "busbar-admin", folder)
+        (folder / "appliance").mkdir()
+        (folder / "appliance" / "secret_key").touch()
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, nameless, nameless)
+        line = f"{folder}/busbar-admin --data {folder} reset-password"
+        done = run_printed(line, Path("/"), user=nameless)
+    assert f"{folder}/.venv/bin/python" in done.stderr and "belong to" not in done.stderr
 
 
 @pytest.mark.parametrize(
