@@ -24,6 +24,12 @@ HEARTBEAT_SECONDS = 5.0
 TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
 RELEASE_SECONDS = 10.0
+FIRST_SIGNAL_CODE = 128
+UNUSED = (
+    "busbar: notice: the program did not use its GPU. If it should, look for a script that replaces"
+    " LD_LIBRARY_PATH or clears the environment: keep the old value, as in"
+    " LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"
+)
 INSTALLED_LIBRARIES = "libraries/client"
 """Folder of the client library beside this package, where a package of the client installed it."""
 
@@ -263,6 +269,8 @@ def run_on_allocation(
         keeper.stop()
     if keeper.ended:
         print(f"busbar: {keeper.ended}", file=sys.stderr)
+    elif code < FIRST_SIGNAL_CODE and not keeper.file.was_read():
+        print(UNUSED, file=sys.stderr)
     return code
 
 

@@ -31,6 +31,8 @@ class TicketFile:
         self.descriptor = fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, least)
         os.close(reader)
         self.path = f"/proc/{os.getpid()}/fd/{self.descriptor}"
+        self._read_at = self._read_time()
+        """Time of this process's last read, or of the creation."""
 
     def replace(self, text: str) -> None:
         """Replace the content. A reader that gets a part of it finds the checksum wrong."""
@@ -42,6 +44,18 @@ class TicketFile:
         while written < len(content):
             written += os.pwrite(self._file, content[written:], written)
         os.ftruncate(self._file, len(content))
+
+    def _read_time(self) -> int:
+        return os.fstat(self._file).st_atime_ns
+
+    def was_read(self) -> bool:
+        """Return whether a program has read the file; True where reads leave no trace."""
+        before = self._read_time()
+        if before != self._read_at:
+            return True
+        os.pread(self._file, 1, 0)
+        self._read_at = self._read_time()
+        return self._read_at == before
 
     def close(self) -> None:
         os.close(self._file)

@@ -110,3 +110,10 @@ def test_part_of_a_ticket_file_is_not_used(started: Run) -> None:
 def test_program_cannot_write_the_ticket_file(started: Run) -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.pwrite(started.file.descriptor, b"key", 0)
+
+
+def test_file_knows_whether_a_program_has_read_it(started: Run) -> None:
+    started.output(*python("pass"))
+    assert not started.file.was_read()
+    started.output(*python(INITIALISE))
+    assert started.file.was_read()

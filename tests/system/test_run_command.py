@@ -96,6 +96,16 @@ def test_a_signal_in_the_queue_ends_the_command_and_the_allocation(settled: Pool
     assert not settled.api.items("allocations", state="queued")
 
 
+@pytest.mark.parametrize(("kept", "is_told"), [("", True), (":$LD_LIBRARY_PATH", False)])
+def test_program_that_loses_the_client_library_is_told_how_to_keep_it(
+    settled: Pool, kept: str, is_told: bool
+) -> None:
+    script = f'LD_LIBRARY_PATH=/opt/solver/lib{kept} exec "$0" add'
+    code, _, err = settled.finish(settled.start(5, "sh", "-c", script, DEMO))
+    assert (code != 0) == is_told
+    assert ("the program did not use its GPU" in err) == is_told, err
+
+
 def test_a_killed_command_leaves_no_key_behind(settled: Pool, tmp_path: Path) -> None:
     script = 'trap "exit 9" TERM; head -c 4 "$BUSBAR_TICKET_FILE"; echo; echo $BUSBAR_TICKET_FILE; '
     endless = script + "while :; do sleep 0.1; done"
