@@ -46,7 +46,7 @@ bool Heap::is_for_large(uint64_t at) const {
 // Best fit keeps large free ranges large. Small ranges are taken from the leases of large
 // allocations only with `anywhere`: they would keep such a lease when its allocation ends.
 bool Heap::allocate_free(uint64_t bytes, uint64_t& at, bool anywhere) {
-  anywhere |= bytes > wire::kLeaseBytes;
+  anywhere |= bytes > wire::kLeaseBytes || !large_leases_;
   auto best = free_.end();
   for (auto it = free_.begin(); it != free_.end(); ++it)
     if (it->second >= bytes && (best == free_.end() || it->second < best->second) &&
@@ -57,6 +57,7 @@ bool Heap::allocate_free(uint64_t bytes, uint64_t& at, bool anywhere) {
   uint64_t left = best->second - bytes;
   free_.erase(best);
   if (left) free_[at + bytes] = left;
+  free_bytes_ -= bytes;
   return true;
 }
 
@@ -82,7 +83,9 @@ bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
   remove(gaps_, at, bytes);
   leases_[at] = bytes;
   leased_ += bytes;
+  large_leases_ += bytes > wire::kLeaseBytes;
   add(free_, at, bytes);
+  free_bytes_ += bytes;
   return true;
 }
 
@@ -106,7 +109,7 @@ bool Heap::add_shared_lease(uint64_t bytes, uint64_t growth) {
 
 // Leases grow with the memory in use, so that small programs take little and others seldom wait.
 bool Heap::add_lease(uint64_t bytes) {
-  uint64_t growth = std::min(leased_ / 2, wire::kLeaseBytes) & ~(wire::kGranularity - 1);
+  uint64_t growth = std::min(leased_, wire::kLeaseBytes);
   return bytes > growth ? add_own_lease(bytes) : add_shared_lease(bytes, growth);
 }
 
@@ -116,21 +119,20 @@ bool Heap::add_last_lease(uint64_t bytes) {
   return place.least && take_lease(place.at, place.least, true);
 }
 
-// Returns false if no lease can have become unused.
+// Returns false if no range has become free.
 bool Heap::reclaim_completed() {
-  bool reclaimed = false;
+  size_t before = pending_.size();
   for (size_t i = 0; i < pending_.size();) {
     if (!pending_[i].done()) {
       ++i;
       continue;
     }
-    uint64_t at = pending_[i].at;
-    add(free_, at, pending_[i].bytes);
-    reclaimed |= std::prev(free_.upper_bound(at))->second >= wire::kGranularity;
+    add(free_, pending_[i].at, pending_[i].bytes);
+    free_bytes_ += pending_[i].bytes;
     pending_[i] = std::move(pending_.back());
     pending_.pop_back();
   }
-  return reclaimed;
+  return pending_.size() < before;
 }
 
 // Returns unused leases, so that other sessions of the allocation can use the memory, except for
@@ -148,16 +150,25 @@ void Heap::return_empty_leases(uint64_t keep) {
     return_lease_(at, bytes);
     remove(free_, at, bytes);
     add(gaps_, at, bytes);
+    free_bytes_ -= bytes;
     leased_ -= bytes;
+    large_leases_ -= bytes > wire::kLeaseBytes;
     it = leases_.erase(it);
   }
+}
+
+// Makes freed ranges available, and returns leases as above. Searches nothing while no lease can
+// have become unused or `keep` covers all free memory.
+void Heap::return_surplus(uint64_t keep) {
+  bool more = reclaim_completed();
+  if ((more || !keep) && free_bytes_ > keep) return_empty_leases(keep);
 }
 
 CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at) {
   uint64_t need = round_up(bytes, kAlign);
   if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(mutex_);
-  if (reclaim_completed()) return_empty_leases(wire::kLeaseBytes);
+  return_surplus(wire::kLeaseBytes);
   if (allocate_free(need, at, false)) return CUDA_SUCCESS;
   add_lease(need);
   if (allocate_free(need, at, true)) return CUDA_SUCCESS;
@@ -177,13 +188,12 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   uint64_t n = round_up(bytes, kAlign);
   std::lock_guard lock(mutex_);
   pending_.push_back({at, n, std::move(done)});
-  if (reclaim_completed() || is_exceeded) return_empty_leases(is_exceeded ? 0 : wire::kLeaseBytes);
+  return_surplus(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
 void Heap::return_unused() {
   std::lock_guard lock(mutex_);
-  reclaim_completed();
-  return_empty_leases(0);
+  return_surplus(0);
 }
 
 uint64_t Heap::unused_bytes() {

@@ -59,8 +59,10 @@ class Heap {
   bool add_last_lease(uint64_t bytes);
   bool reclaim_completed();
   void return_empty_leases(uint64_t keep);
+  void return_surplus(uint64_t keep);
   std::mutex mutex_;
-  uint64_t leased_ = 0;
+  uint64_t leased_ = 0, free_bytes_ = 0;  // bytes of `leases_` and of `free_`
+  uint64_t large_leases_ = 0;             // number of those of large allocations
   Lease lease_;
   ReturnLease return_lease_;
   Ranges leases_;

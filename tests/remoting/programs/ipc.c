@@ -123,7 +123,7 @@ static void parent(void) {
   create_context();
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
   OK(cuMemAlloc(&before[0], 16 << 20));
-  OK(cuMemAlloc(&before[1], 5 << 20));
+  OK(cuMemAlloc(&before[1], 12 << 20));
   OK(cuMemAlloc(&p, BYTES)); /* begins in the lease of the last one, and ends in another */
   OK(cuMemsetD8(p, 0, BYTES));
   OK(cuMemsetD32(p + BYTES - N * 4, 7, N));
