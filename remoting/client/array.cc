@@ -29,7 +29,7 @@ CUresult create_array(ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& shape, uin
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   wire::Encoder<> e(wire::Op::create_array, call.context_id());
   e.put(call.reply_id()).put(shape).put(levels);
-  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
+  wire::Decoder reply = call.request_memory(e.finish(), e.size());
   if (call.status()) return call.status();
   out = reply.get<uint64_t>();
   call.add_object(kind, out);

@@ -42,6 +42,10 @@ void remove_all_streams(Capture& capture) {
 }
 }  // namespace
 
+bool has_captures() {
+  return g_capturing.load(std::memory_order_relaxed) > 0;
+}
+
 std::shared_ptr<Capture> capture_of(Stream& s) {
   std::lock_guard lock(captures_mutex());
   return s.capture;
@@ -74,8 +78,7 @@ CUresult forbid_captured(Event& e) {
 }
 
 CUresult unsafe_in_capture() {
-  if (g_capturing.load(std::memory_order_relaxed) == 0 || t_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
-    return CUDA_SUCCESS;
+  if (!has_captures() || t_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   std::lock_guard lock(captures_mutex());
   bool forbidden = false;
   for (Capture* c : captures()) {

@@ -34,6 +34,9 @@ struct Capture {
   std::vector<CUgraphEdgeData> edges;  // from them: of the default kind
 };
 
+// Return whether a capture has begun and not ended, in any thread.
+bool has_captures();
+
 // ---- checks before a call ----
 // A call on a stream: refuses the legacy stream beside a capture of its context, which becomes
 // invalid, and streams of an invalid capture.

@@ -136,8 +136,9 @@ bool Heap::reclaim_completed() {
 }
 
 // Returns unused leases, so that other sessions of the allocation can use the memory, except for
-// `keep` bytes of them.
-void Heap::return_empty_leases(uint64_t keep) {
+// `keep` bytes of them. Returns false if there are none.
+bool Heap::return_empty_leases(uint64_t keep) {
+  size_t before = leases_.size();
   for (auto it = leases_.begin(); it != leases_.end();) {
     auto [at, bytes] = *it;
     auto f = free_.upper_bound(at);
@@ -155,13 +156,14 @@ void Heap::return_empty_leases(uint64_t keep) {
     large_leases_ -= bytes > wire::kLeaseBytes;
     it = leases_.erase(it);
   }
+  return leases_.size() < before;
 }
 
 // Makes freed ranges available, and returns leases as above. Searches nothing while no lease can
 // have become unused or `keep` covers all free memory.
-void Heap::return_surplus(uint64_t keep) {
+bool Heap::return_surplus(uint64_t keep) {
   bool more = reclaim_completed();
-  if ((more || !keep) && free_bytes_ > keep) return_empty_leases(keep);
+  return (more || !keep) && free_bytes_ > keep && return_empty_leases(keep);
 }
 
 CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at) {
@@ -191,9 +193,15 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   return_surplus(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
-void Heap::return_unused() {
-  std::lock_guard lock(mutex_);
-  return_surplus(0);
+bool Heap::return_unused(const std::function<void()>& drain) {
+  std::unique_lock lock(mutex_);
+  reclaim_completed();
+  if (drain && !pending_.empty()) {
+    lock.unlock();
+    drain();
+    lock.lock();
+  }
+  return return_surplus(0);
 }
 
 uint64_t Heap::unused_bytes() {

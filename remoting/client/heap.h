@@ -37,7 +37,8 @@ class Heap {
   // Frees a range. It is reused after `done` has returned true. Unused leases of kLeaseBytes in all
   // are kept for the next allocations, unless the partition is exceeded.
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
-  void return_unused();  // returns the leases that hold nothing
+  // Returns the leases that hold nothing, after `drain` as above. Returns false if there are none.
+  bool return_unused(const std::function<void()>& drain = nullptr);
   // Leased memory that is free, without remainders that are smaller than a lease.
   uint64_t unused_bytes();
 
@@ -58,8 +59,8 @@ class Heap {
   bool add_lease(uint64_t bytes);
   bool add_last_lease(uint64_t bytes);
   bool reclaim_completed();
-  void return_empty_leases(uint64_t keep);
-  void return_surplus(uint64_t keep);
+  bool return_empty_leases(uint64_t keep);
+  bool return_surplus(uint64_t keep);
   std::mutex mutex_;
   uint64_t leased_ = 0, free_bytes_ = 0;  // bytes of `leases_` and of `free_`
   uint64_t large_leases_ = 0;             // number of those of large allocations

@@ -7,6 +7,7 @@
 
 #include "client/context.h"
 #include "client/image.h"
+#include "client/memory_request.h"
 #include "client/missing_code.h"
 #include "client/session.h"
 #include "wire/growing_encoder.h"
@@ -33,7 +34,7 @@ std::string usable_image(Context* c, const void* image) {
 }
 
 // Requests the load of an image, which is identified by its hash. The bytes of a large image are
-// sent only with `send`: the node may have them in its cache.
+// sent only with `send`.
 Reply request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes,
                    const JitOptions& options, const JitLogs& logs, bool send) {
   Link* link = c->device->link;
@@ -102,9 +103,12 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_id++;
   uint32_t first = session()->next_function.fetch_add(wire::kFunctionsInLoadReply);
-  Reply reply = request_load(c, id, first, bytes, options, logs, false);
-  if (reply.status == wire::kImageRequired)
-    reply = request_load(c, id, first, bytes, options, logs, true);
+  Reply reply = request_memory(c->device, c, [&] {
+    Reply cached = request_load(c, id, first, bytes, options, logs, false);
+    return cached.status == wire::kImageRequired
+               ? request_load(c, id, first, bytes, options, logs, true)
+               : cached;
+  });
   wire::Decoder body(reply.body.data(), reply.body.size());
   explain_missing_code(c->device, (CUresult)reply.status, logs.read(body));
   if (reply.status) return (CUresult)reply.status;
@@ -135,7 +139,8 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   uint64_t id = link->next_id();
   wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
   e.put(id).put(m->id).put(function).text(name);
-  Reply reply = link->call(id, e.finish(), e.size());
+  Reply reply = request_memory(m->context->device, m->context,
+                               [&] { return link->call(id, e.finish(), e.size()); });
   if (reply.status) return (CUresult)reply.status;
   out = read_function(m, name, function, wire::Decoder(reply.body.data(), reply.body.size()));
   return out ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;

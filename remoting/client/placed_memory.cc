@@ -3,22 +3,12 @@
 #include "checked_size.h"
 #include "client/address_reservation.h"
 #include "client/context.h"
+#include "client/memory_request.h"
 #include "client/session.h"
 
 namespace busbar::client {
 
 namespace {
-CUresult create(Context* c, PlacedMemory& m) {
-  Device* d = c->device;
-  uint64_t id = d->link->next_id();
-  wire::Encoder<> e(wire::Op::create_memory, c->id);
-  e.put(id).put((uint64_t)d->remote).put(m.bytes);
-  Reply reply = d->link->call(id, e.finish(), e.size());
-  wire::Decoder in(reply.body.data(), reply.body.size());
-  if (!reply.status) m.handle = in.get<uint64_t>();
-  return (CUresult)reply.status;
-}
-
 CUresult map(Context* c, const PlacedMemory& m) {
   Link* link = c->device->link;
   if (CUresult r = call_range(link, wire::Op::map_memory, c->id, m.base, m.bytes, m.handle))
@@ -43,7 +33,7 @@ CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory
   Link* link = c->device->link;
   if (CUresult r = call_range(link, wire::Op::reserve_addresses, c->id, m.base, m.bytes)) return r;
   free = true;
-  CUresult r = create(c, m);
+  CUresult r = create_physical_memory(c->device, c, m.bytes, m.handle);
   if (!r && (r = map(c, m))) call_range(link, wire::Op::release_memory, c->id, m.handle, 0);
   if (r)
     call_range(link, wire::Op::free_addresses, c->id, m.base, m.bytes);

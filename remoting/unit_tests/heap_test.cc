@@ -134,5 +134,15 @@ TEST_F(HeapTest, UnusedLeasesMakeRoomForALargerOne) {
   EXPECT_TRUE(used && allocate(kNodeBytes - 40 * kMib));
 }
 
+TEST_F(HeapTest, MemoryThatWorkUsedIsReturnedAfterTheWork) {
+  bool complete = false;
+  uint64_t at = allocate(20 * kMib);
+  heap.release(at, 20 * kMib, [&] { return complete; }, false);
+  EXPECT_FALSE(heap.return_unused());
+  EXPECT_TRUE(heap.return_unused([&] { complete = true; }));
+  EXPECT_EQ(leased(), 0u);
+  EXPECT_FALSE(heap.return_unused());
+}
+
 }  // namespace
 }  // namespace busbar::client

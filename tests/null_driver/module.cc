@@ -162,8 +162,10 @@ API CUresult cuFuncGetParamInfo(CUfunction h, size_t i, size_t* offset, size_t* 
   *bytes = f->layout[i].second;
   return CUDA_SUCCESS;
 }
-API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction) {
+// A function with the name "deep" needs larger stacks than contexts have.
+API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction h) {
   switch (a) {
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *v = ((Function*)h)->name == "deep" ? 1088 : 0; break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *v = 1024; break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *v = 32; break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:

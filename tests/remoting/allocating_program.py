@@ -1,7 +1,9 @@
 """A program that allocates device memory in every way, on command.
 
 It reads lines: `allocate KIND BYTES` answers `ok ID` or `error CODE`; `release ID` answers `ok`;
-`read ID` answers the sum of the bytes. It calls the driver directly and needs no package.
+`read ID` answers the sum of the bytes; `export BYTES` allocates memory for other processes and
+answers `ok HANDLE`; `open HANDLE` answers as `allocate` does. It calls the driver directly and
+needs no package.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ HOST, ARRAY = 1, 3
 HEAP_LIMIT = 2
 DEFAULT_HEAP_BYTES = 8 << 20
 GRANULARITY = 2 << 20
+LARGE_COMMENT = 1 << 16
 
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -283,6 +286,22 @@ def refused_module(count: int) -> Memory:
     return Memory(lambda: None, lambda: b"")
 
 
+def large_module(count: int) -> Memory:
+    """Load a module that is too large for the record of the call."""
+    loaded = c_void_p()
+    call("cuModuleLoadData", byref(loaded), module_text(count) + b"//" + LARGE_COMMENT * b"x")
+    return Memory(lambda: call("cuModuleUnload", loaded), lambda: read_symbol(loaded, count))
+
+
+def deep_function(_: int) -> Memory:
+    """Get a function that needs large stacks on the null driver."""
+    loaded, function = c_void_p(), c_void_p()
+    text = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry deep() { ret; }\n"
+    call("cuModuleLoadData", byref(loaded), text)
+    call("cuModuleGetFunction", byref(function), loaded, b"deep")
+    return Memory(lambda: call("cuModuleUnload", loaded), lambda: b"")
+
+
 def read_symbol(loaded: c_void_p, count: int) -> bytes:
     address, size = c_uint64(), c_size_t()
     call("cuModuleGetGlobal_v2", byref(address), byref(size), loaded, b"data")
@@ -316,6 +335,24 @@ def heap(count: int) -> Memory:
     )
 
 
+class IpcHandle(ctypes.Structure):
+    _fields_ = (("token", ctypes.c_ubyte * 64),)
+
+
+def export(count: int) -> str:
+    address, handle = c_uint64(), IpcHandle()
+    call("cuMemAlloc_v2", byref(address), c_size_t(count))
+    call("cuIpcGetMemHandle", byref(handle), address)
+    return bytes(handle).hex()
+
+
+def opened(handle: str) -> Memory:
+    address = c_uint64()
+    token = IpcHandle.from_buffer_copy(bytes.fromhex(handle))
+    call("cuIpcOpenMemHandle_v2", byref(address), token, c_uint(1))
+    return Memory(lambda: call("cuIpcCloseMemHandle", address), lambda: b"")
+
+
 KINDS: dict[str, Callable[[int], Memory]] = {
     "cuMemAlloc": plain,
     "cuMemAllocPitch": pitched,
@@ -334,7 +371,11 @@ KINDS: dict[str, Callable[[int], Memory]] = {
     "cuMemHostAlloc": pinned,
 }
 """The ways to allocate device memory, by the name of the driver's function."""
-OTHERS: dict[str, Callable[[int], Memory]] = {"refused_module": refused_module}
+OTHERS: dict[str, Callable[[int], Memory]] = {
+    "refused_module": refused_module,
+    "large_module": large_module,
+    "deep_function": deep_function,
+}
 
 
 def main() -> None:
@@ -353,6 +394,11 @@ def main() -> None:
             elif action == "release":
                 held.pop(int(arguments[0])).release()
                 answer = "ok"
+            elif action == "export":
+                answer = f"ok {export(int(arguments[0]))}"
+            elif action == "open":
+                held[number] = opened(arguments[0])
+                answer = f"ok {number}"
             else:
                 answer = f"ok {sum(held[int(arguments[0])].read())}"
         except CudaError as error:

@@ -1,6 +1,7 @@
 """Free memory of a partition: what is called free can be allocated, by any process of it.
 
-The programs are `resizing_program`, which holds 64 KiB from its start, and `filling_program`.
+The programs are `resizing_program`, which holds 64 KiB from its start, `filling_program` and
+`allocating_program`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import pytest
 from deploy.supervisor import wait_for
 from nodes.launcher_control import Partition
 from tests.remoting.modes import MODES
-from tests.remoting.node import LocalNode, gpu_memory_bytes
+from tests.remoting.node import NVIDIA_NULL_DRIVER, LocalNode, gpu_memory_bytes
+from tests.remoting.test_charges import KINDS_OF_ARENA
+from tests.remoting.test_charges import Program as AllocatingProgram
+from tests.remoting.test_charges import program as allocating_program
 from tests.remoting.test_context_charges import (
     CONTEXT,
     filling_program,
@@ -31,6 +35,9 @@ LEASE = 2 * MIB
 PROCESSES = 5
 WITH_ARENAS = [mode for mode in MODES if "BUSBAR_ARENA" not in MODES[mode]]
 STEPS = 60
+UNUSED = 20 * MIB
+COUNT = 14 * MIB
+"""Bytes that fit in the unused lease of a full partition only."""
 
 
 @pytest.fixture
@@ -143,6 +150,38 @@ def test_unused_memory_is_returned_during_a_capture(node: LocalNode) -> None:
         assert first.tell("capture") == "ok"
         allocate(second, PARTITION - 2 * (CONTEXT + LEASE))
         assert first.tell("launch") == str(3 << 16)
+
+
+def fill_all_but_a_lease(p: AllocatingProgram, rest: int) -> None:
+    """Let a program hold `rest` bytes, and a lease of `UNUSED` bytes for its next allocations."""
+    unused = p.allocate("cuMemAlloc", UNUSED)
+    assert p.allocate("cuMemAlloc", rest).startswith("ok")
+    assert p.tell(f"release {unused.removeprefix('ok ')}") == "ok"
+
+
+@pytest.mark.parametrize("kind", [*KINDS_OF_ARENA, "large_module"])
+def test_unused_memory_of_the_process_can_be_had_in_every_way(node: LocalNode, kind: str) -> None:
+    with allocating_program(node, arena=True) as p:
+        fill_all_but_a_lease(p, PARTITION - CONTEXT - UNUSED)
+        assert sum(gpu_memory_bytes(node.env)) == PARTITION
+        assert p.allocate(kind, COUNT).startswith("ok")
+
+
+def test_memory_of_another_process_is_opened_in_unused_memory(node: LocalNode) -> None:
+    with allocating_program(node, arena=True) as owner, allocating_program(node, arena=True) as p:
+        handle = owner.tell(f"export {COUNT}").removeprefix("ok ")
+        fill_all_but_a_lease(p, PARTITION - 2 * CONTEXT - COUNT - UNUSED)
+        assert p.tell(f"open {handle}").startswith("ok")
+
+
+def test_function_gets_its_stacks_in_unused_memory() -> None:
+    node = LocalNode(NVIDIA_NULL_DRIVER)
+    try:
+        with allocating_program(node, arena=True) as p:
+            fill_all_but_a_lease(p, (1 << 30) - UNUSED - 8 * MIB)
+            assert p.allocate("deep_function", 0).startswith("ok")
+    finally:
+        node.stop()
 
 
 def test_process_that_is_stopped_keeps_its_memory(node: LocalNode) -> None:

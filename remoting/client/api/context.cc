@@ -163,7 +163,7 @@ API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   wire::Encoder<> e(wire::Op::set_limit, call.context_id());
   e.put(call.reply_id()).put((uint32_t)limit).put<uint32_t>(0).put((uint64_t)value);
-  call.send_and_wait(e.finish(), e.size());
+  call.request_memory(e.finish(), e.size());
   return call.status();
 }
 

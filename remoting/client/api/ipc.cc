@@ -83,7 +83,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsi
   if (CUresult r = reserve_addresses(call.link(), call.context_id(), token.bytes, 0, at)) return r;
   wire::Encoder<> e(wire::Op::ipc_open, call.context_id());
   e.put(call.reply_id()).put(token).put((uint64_t)call.context()->device->remote).put(at);
-  call.send_and_wait(e.finish(), e.size());
+  call.request_memory(e.finish(), e.size());
   if (call.status()) {
     cuMemAddressFree(at, token.bytes);
     return call.status();

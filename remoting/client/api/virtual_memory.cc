@@ -5,6 +5,7 @@
 #include "checked_size.h"
 #include "client/address_reservation.h"
 #include "client/api/require.h"
+#include "client/memory_request.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -98,15 +99,13 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   Device* d = device_of(p->location);
   if (!d) return CUDA_ERROR_INVALID_DEVICE;
   Context* c = current_context();
-  uint64_t id = d->link->next_id();
-  wire::Encoder<> e(wire::Op::create_memory, c && c->device->link == d->link ? c->id : 0);
-  e.put(id).put((uint64_t)d->remote).put((uint64_t)bytes);
-  Reply reply = d->link->call(id, e.finish(), e.size());
-  if (reply.status) return (CUresult)reply.status;
-  *out = wire::Decoder(reply.body.data(), reply.body.size()).get<uint64_t>();
-  session()->objects.add(ObjectKind::memory, *out, 0, {d->link, nullptr});
+  if (c && c->device->link != d->link) c = nullptr;
+  CUmemGenericAllocationHandle handle = 0;
+  if (CUresult r = create_physical_memory(d, c, bytes, handle)) return r;
+  *out = handle;
+  session()->objects.add(ObjectKind::memory, handle, 0, {d->link, nullptr});
   std::lock_guard lock(memory().mutex);
-  memory().physical[*out] = {bytes, *p, 1};
+  memory().physical[handle] = {bytes, *p, 1};
   return CUDA_SUCCESS;
 }
 
