@@ -78,9 +78,16 @@ Heap::Place Heap::best_place(uint64_t bytes) const {
   return best;
 }
 
-bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
-  if (lease_(at, bytes, asks) != CUDA_SUCCESS) return false;
+// Releases the lock while it waits for the node. The gap belongs to the request meanwhile.
+bool Heap::take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks) {
   remove(gaps_, at, bytes);
+  lock.unlock();
+  CUresult r = lease_(at, bytes, asks);
+  lock.lock();
+  if (r) {
+    add(gaps_, at, bytes);
+    return false;
+  }
   leases_[at] = bytes;
   leased_ += bytes;
   large_leases_ += bytes > wire::kLeaseBytes;
@@ -90,33 +97,33 @@ bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
 }
 
 // Takes the end of the smallest gap that has room.
-bool Heap::add_own_lease(uint64_t bytes) {
+bool Heap::add_own_lease(Lock& lock, uint64_t bytes) {
   uint64_t own = round_up(bytes, wire::kGranularity);
   auto best = gaps_.end();
   for (auto it = gaps_.begin(); it != gaps_.end(); ++it)
     if (it->second >= own && (best == gaps_.end() || it->second < best->second)) best = it;
-  return best != gaps_.end() && take_lease(best->first + best->second - own, own, false);
+  return best != gaps_.end() && take_lease(lock, best->first + best->second - own, own, false);
 }
 
 // Requests a lease of `growth` bytes, or of the needed size when the node refuses more.
-bool Heap::add_shared_lease(uint64_t bytes, uint64_t growth) {
+bool Heap::add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth) {
   Place place = best_place(bytes);
   if (!place.least) return false;
   uint64_t want = std::clamp(growth, place.least, place.most);
-  return take_lease(place.at, want, false) ||
-         (want > place.least && take_lease(place.at, place.least, false));
+  return take_lease(lock, place.at, want, false) ||
+         (want > place.least && take_lease(lock, place.at, place.least, false));
 }
 
 // Leases grow with the memory in use, so that small programs take little and others seldom wait.
-bool Heap::add_lease(uint64_t bytes) {
+bool Heap::add_lease(Lock& lock, uint64_t bytes) {
   uint64_t growth = std::min(leased_, wire::kLeaseBytes);
-  return bytes > growth ? add_own_lease(bytes) : add_shared_lease(bytes, growth);
+  return bytes > growth ? add_own_lease(lock, bytes) : add_shared_lease(lock, bytes, growth);
 }
 
 // The same with all memory that is left, and with what other sessions do not use.
-bool Heap::add_last_lease(uint64_t bytes) {
+bool Heap::add_last_lease(Lock& lock, uint64_t bytes) {
   Place place = best_place(bytes);
-  return place.least && take_lease(place.at, place.least, true);
+  return place.least && take_lease(lock, place.at, place.least, true);
 }
 
 // Returns false if no range has become free.
@@ -166,24 +173,40 @@ bool Heap::return_surplus(uint64_t keep) {
   return (more || !keep) && free_bytes_ > keep && return_empty_leases(keep);
 }
 
+// Waits for the work that blocks freed ranges.
+void Heap::drain_pending(const std::function<void()>& drain) {
+  {
+    std::lock_guard lock(mutex_);
+    reclaim_completed();
+    if (pending_.empty()) return;
+  }
+  drain();
+}
+
+// Allocates a range in new leases. They may have become too small when they arrive, because other
+// threads take free memory beside them. The last attempt leaves nothing unused.
+bool Heap::allocate_leased(uint64_t bytes, uint64_t& at, bool is_last) {
+  std::lock_guard growing(growth_mutex_);
+  Lock lock(mutex_);
+  reclaim_completed();
+  if (allocate_free(bytes, at, is_last)) return true;
+  if (is_last) return_empty_leases(0);  // several small leases may make room for a large one
+  while (is_last ? add_last_lease(lock, bytes) : add_lease(lock, bytes))
+    if (allocate_free(bytes, at, true)) return true;
+  return allocate_free(bytes, at, true);
+}
+
 CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at) {
   uint64_t need = round_up(bytes, kAlign);
   if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::unique_lock lock(mutex_);
-  return_surplus(wire::kLeaseBytes);
-  if (allocate_free(need, at, false)) return CUDA_SUCCESS;
-  add_lease(need);
-  if (allocate_free(need, at, true)) return CUDA_SUCCESS;
-  if (!pending_.empty()) {
-    lock.unlock();
-    drain();
-    lock.lock();
-    reclaim_completed();
-    if (allocate_free(need, at, true)) return CUDA_SUCCESS;
+  {
+    std::lock_guard lock(mutex_);
+    return_surplus(wire::kLeaseBytes);
+    if (allocate_free(need, at, false)) return CUDA_SUCCESS;
   }
-  return_empty_leases(0);  // several small leases may make room for a large one
-  return add_last_lease(need) && allocate_free(need, at, true) ? CUDA_SUCCESS
-                                                               : CUDA_ERROR_OUT_OF_MEMORY;
+  if (allocate_leased(need, at, false)) return CUDA_SUCCESS;
+  drain_pending(drain);
+  return allocate_leased(need, at, true) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
@@ -194,13 +217,8 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
 }
 
 bool Heap::return_unused(const std::function<void()>& drain) {
-  std::unique_lock lock(mutex_);
-  reclaim_completed();
-  if (drain && !pending_.empty()) {
-    lock.unlock();
-    drain();
-    lock.lock();
-  }
+  if (drain) drain_pending(drain);
+  std::lock_guard lock(mutex_);
   return return_surplus(0);
 }
 

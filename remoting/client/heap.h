@@ -5,8 +5,10 @@
 // leases that continue each other from the begin, and may span them. A freed range is reused only
 // after all work that may access it.
 //
-// Thread safety: all members may be called from any thread. The mutex is held during the callbacks
-// `lease`, `return_lease` and `done`; allocate() blocks for a round trip when no lease has room.
+// Thread safety: all members may be called from any thread. When no lease has room, allocate()
+// blocks until the node has answered. One thread at a time calls `lease`, without the mutex, so
+// that others allocate and free meanwhile. The mutex is held during the callbacks `return_lease`
+// and `done`.
 #pragma once
 #include <cuda.h>
 
@@ -44,7 +46,8 @@ class Heap {
 
  private:
   using Ranges = std::map<uint64_t, uint64_t>;  // address to bytes
-  // Where a lease makes room for an allocation; `least` bytes are needed, 0: nowhere.
+  // An address for a lease that makes room for an allocation, and the bytes that it needs and can
+  // have. `least` is 0 if there is none.
   struct Place {
     uint64_t at = 0, least = 0, most = 0;
   };
@@ -53,21 +56,25 @@ class Heap {
   bool is_for_large(uint64_t at) const;
   bool allocate_free(uint64_t bytes, uint64_t& at, bool anywhere);
   Place best_place(uint64_t bytes) const;
-  bool take_lease(uint64_t at, uint64_t bytes, bool asks);
-  bool add_own_lease(uint64_t bytes);
-  bool add_shared_lease(uint64_t bytes, uint64_t growth);
-  bool add_lease(uint64_t bytes);
-  bool add_last_lease(uint64_t bytes);
+  bool allocate_leased(uint64_t bytes, uint64_t& at, bool is_last);
+  using Lock = std::unique_lock<std::mutex>;
+  bool take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks);
+  bool add_own_lease(Lock& lock, uint64_t bytes);
+  bool add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth);
+  bool add_lease(Lock& lock, uint64_t bytes);
+  bool add_last_lease(Lock& lock, uint64_t bytes);
   bool reclaim_completed();
+  void drain_pending(const std::function<void()>& drain);
   bool return_empty_leases(uint64_t keep);
   bool return_surplus(uint64_t keep);
-  std::mutex mutex_;
+  const Lease lease_;
+  const ReturnLease return_lease_;
+  std::mutex growth_mutex_;  // held by the thread that requests leases; taken before `mutex_`
+  std::mutex mutex_;         // guards the following members
   uint64_t leased_ = 0, free_bytes_ = 0;  // bytes of `leases_` and of `free_`
   uint64_t large_leases_ = 0;             // number of those of large allocations
-  Lease lease_;
-  ReturnLease return_lease_;
   Ranges leases_;
-  Ranges free_, gaps_;  // leased and unused; not leased. Neighbours are merged.
+  Ranges free_, gaps_;  // leased and unused; neither leased nor requested. Neighbours are merged.
   struct Pending {
     uint64_t at, bytes;
     Done done;
