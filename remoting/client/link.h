@@ -132,13 +132,13 @@ class Link {
   uint64_t write_shared_chunk(const void* data, uint64_t bytes);
   bool uses_shared_memory() const { return shared_ != nullptr; }
 
-  // The partition behind a device of the node, as the node last told.
+  // The partition behind a device of the node, as the newest frame says.
   struct Partition {
     std::atomic<uint64_t> bytes{0};
     std::atomic<bool> is_exceeded{false};  // it has shrunk: what is unused is to be returned
   };
   const Partition& partition(uint32_t device) const { return partitions_[device]; }
-  // Sets the size that the description has. A frame may have told a later one.
+  // Sets the size that the description has, unless a frame has brought a newer one.
   void describe_partition(uint32_t device, uint64_t bytes) {
     uint64_t unknown = 0;
     partitions_[device].bytes.compare_exchange_strong(unknown, bytes);

@@ -1,4 +1,4 @@
-// How faults of managed memory reach the program's resolver: by userfaultfd or by SIGSEGV.
+// Delivery of faults of managed memory to their resolver: by userfaultfd or by SIGSEGV.
 //
 // Thread safety: as managed_pages.h.
 #pragma once

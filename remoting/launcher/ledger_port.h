@@ -22,7 +22,7 @@ class LedgerPort {
   [[noreturn]] void run();
 
   // Replaces the connection of a session. Returns the end for its server, or -1. The charges end
-  // with the process of `pidfd`. `server` is told when another session needs memory.
+  // with the process of `pidfd`. `server` gets a message when another session needs memory.
   int connect(const Account& account, int pidfd, const SessionAddress& server);
   bool is_connected(const SessionId& session);
   // Answers requests for memory that is free now. Releases of sessions do so, too.

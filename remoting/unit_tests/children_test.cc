@@ -1,4 +1,4 @@
-// Children of the spawner, and who is told of their end.
+// Children of the spawner, and the reports of their end.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

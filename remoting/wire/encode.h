@@ -1,6 +1,6 @@
-// Encoding of one record in a buffer of fixed size on the stack.
+// Encoding of one record.
 //
-// Thread safety: an Encoder belongs to one thread. No member blocks or allocates.
+// Thread safety: an encoder belongs to one thread. No member of an Encoder blocks or allocates.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -10,71 +10,76 @@
 
 namespace busbar::wire {
 
-// A record under construction. Writes are not bounds-checked: the caller ensures that the header
-// and all fields fit in `Capacity` bytes.
-template <uint32_t Capacity = 512>
-class Encoder {
+constexpr uint32_t kRecordAlign = 16;  // the bytes of a record are a multiple of this
+
+// A record under construction. `Buffer` has its bytes, with kRecordAlign more for the padding.
+template <typename Buffer>
+class BasicEncoder {
  public:
-  Encoder(uint16_t opcode, uint32_t context, uint32_t stream) {
+  BasicEncoder(uint16_t opcode, uint32_t context, uint32_t stream) {
     RecordHeader h{0, opcode, 0, context, stream};
-    std::memcpy(bytes_, &h, sizeof h);
+    std::memcpy(buffer_.bytes(), &h, sizeof h);
   }
-  Encoder(Op op, uint32_t context, uint32_t stream = kNoStream)
-      : Encoder((uint16_t)op, context, stream) {}
+  BasicEncoder(Op op, uint32_t context, uint32_t stream = kNoStream)
+      : BasicEncoder((uint16_t)op, context, stream) {}
 
   template <typename T>
-  Encoder& put(T v) {
+  BasicEncoder& put(T v) {
     static_assert(std::is_trivially_copyable_v<T>);
-    std::memcpy(bytes_ + at_, &v, sizeof v);
-    at_ += sizeof v;
-    return *this;
+    return raw(&v, sizeof v);
   }
-  Encoder& raw(const void* p, uint32_t n) {
-    if (n) std::memcpy(bytes_ + at_, p, n);
+  BasicEncoder& raw(const void* p, uint64_t n) {
+    buffer_.make_room(at_, n);
+    if (n) std::memcpy(buffer_.bytes() + at_, p, n);
     at_ += n;
     return *this;
   }
   // The same as raw(). Four and eight bytes, the usual sizes of parameters, need no call.
-  Encoder& parameter(const void* p, uint32_t n) {
-    if (n == 8)
-      std::memcpy(bytes_ + at_, p, 8);
-    else if (n == 4)
-      std::memcpy(bytes_ + at_, p, 4);
-    else
-      return raw(p, n);
-    at_ += n;
-    return *this;
+  BasicEncoder& parameter(const void* p, uint32_t n) {
+    return n == 8 ? raw(p, 8) : n == 4 ? raw(p, 4) : raw(p, n);
   }
   // Writes a 32-bit length and the characters without the terminating zero.
-  Encoder& text(const char* s) {
+  BasicEncoder& text(const char* s) {
     uint32_t n = (uint32_t)std::strlen(s);
-    put(n);
-    return raw(s, n);
+    return put(n).raw(s, n);
   }
   // Sets flags of the header.
-  Encoder& flags(uint16_t bits) {
-    std::memcpy(bytes_ + offsetof(RecordHeader, flags), &bits, sizeof bits);
+  BasicEncoder& flags(uint16_t bits) {
+    std::memcpy(buffer_.bytes() + offsetof(RecordHeader, flags), &bits, sizeof bits);
     return *this;
   }
-  uint32_t room() const { return Capacity - at_; }
   // Returns the `n` bytes that were written last. Valid until the next write.
-  const uint8_t* last(uint32_t n) const { return bytes_ + at_ - n; }
+  const uint8_t* last(uint64_t n) { return buffer_.bytes() + at_ - n; }
 
-  // Pads the record to a multiple of 16 bytes and writes its length. Nothing may be added later.
+  // Pads the record and writes its length. Nothing may be added later.
   const uint8_t* finish() {
     uint32_t end = size();
-    std::memset(bytes_ + at_, 0, kPadding);  // more than is missing: a constant needs no call
+    std::memset(buffer_.bytes() + at_, 0, kRecordAlign);  // more: a constant needs no call
     at_ = end;
-    std::memcpy(bytes_, &end, sizeof end);
-    return bytes_;
+    std::memcpy(buffer_.bytes(), &end, sizeof end);
+    return buffer_.bytes();
   }
   // Padded; equal before and after finish().
-  uint32_t size() const { return (at_ + kPadding - 1) & ~(kPadding - 1); }
+  uint32_t size() const { return (uint32_t)(at_ + kRecordAlign - 1) & ~(kRecordAlign - 1); }
 
  private:
-  static constexpr uint32_t kPadding = 16;
-  uint32_t at_ = sizeof(RecordHeader);
-  alignas(kPadding) uint8_t bytes_[Capacity + kPadding];
+  uint64_t at_ = sizeof(RecordHeader);
+  Buffer buffer_;
 };
+
+// On the stack. Writes are not bounds-checked: the caller ensures that the header and all fields
+// fit in `Capacity` bytes.
+template <uint32_t Capacity>
+class FixedBuffer {
+ public:
+  uint8_t* bytes() { return bytes_; }
+  void make_room(uint64_t, uint64_t) {}
+
+ private:
+  alignas(kRecordAlign) uint8_t bytes_[Capacity + kRecordAlign];
+};
+
+template <uint32_t Capacity = 512>
+using Encoder = BasicEncoder<FixedBuffer<Capacity>>;
 
 }  // namespace busbar::wire
