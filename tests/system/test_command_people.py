@@ -65,7 +65,7 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
     assert json.loads(busbar(ci, "whoami", "-o", "json").stdout)["username"] == "ci"
     run = ("run", "-m", "256MiB", "--lifetime", "10m", "--project")
     busbar(ci, *run, "physics", "--", "true")
-    busbar(ci, *run, "arts", "--", "true", expected=5)
+    busbar(ci, *run, "arts", "--", "true", expected=3)
     busbar(ci, "user", "list", expected=5)
     limited = "token create watcher --scope viewer --network 127.0.0.0/8 --lifetime 1h"
     made = json.loads(busbar(ci, *limited.split(), "-o", "json").stdout)
