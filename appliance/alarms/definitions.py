@@ -9,6 +9,7 @@ from uuid import UUID
 from appliance.accounts.actions import Action, by_row, raise_refusal, register_kind
 from appliance.accounts.authorization import denied
 from appliance.accounts.models import User
+from appliance.accounts.named_rows import lock
 from appliance.accounts.permissions import can_somewhere, has_scope
 from appliance.accounts.places import find_in_inventory
 from appliance.activity.events import emit
@@ -61,7 +62,7 @@ def update_definition(
     Actions on the inventory are done with the privileges of the actor from now on. Raises
     ApplianceError CONFLICT, INVALID or NOT_FOUND.
     """
-    row = AlarmDefinition.objects.get(pk=definition_id)
+    row = lock(AlarmDefinition, definition_id)
     before = values_of(row)
     if row.is_builtin and values.get("name", row.name) != row.name:
         raise ApplianceError(
@@ -85,7 +86,7 @@ def delete_definition(*, definition_id: UUID, actor: User) -> None:
 
     Raises ApplianceError CONFLICT for a definition of the product.
     """
-    row = AlarmDefinition.objects.get(pk=definition_id)
+    row = lock(AlarmDefinition, definition_id)
     raise_refusal(deletion_refusal(actor, row))
     clear_alarms(row, "The definition was deleted.")
     emit_event(row, "deleted", actor)

@@ -169,12 +169,15 @@ def check_version(row: Model, request: Request) -> None:
     """Compare the If-Match header, if present, with the row's version. `*` matches each version.
 
     The row stays locked until the end of the transaction, which `ApplianceView` begins before the
-    handler of such a request. Raises ApplianceError (STALE) if the versions differ.
+    handler of such a request. Raises ApplianceError: STALE if the versions differ, NOT_FOUND for a
+    row that was deleted since it was read.
     """
     wanted = request.headers.get("If-Match")
     if not wanted or wanted.strip() == "*":
         return
-    locked = type(row)._base_manager.select_for_update().filter(pk=row.pk).first()
+    locked = type(row)._base_manager.select_for_update(no_key=True).filter(pk=row.pk).first()
+    if locked is None and not row._state.adding:
+        raise ApplianceError(Code.NOT_FOUND, "The object was deleted meanwhile.")
     version = str(getattr(locked or row, "version", ""))  # default settings have no stored row
     if version not in {t.strip().strip('"') for t in wanted.split(",")}:
         raise ApplianceError(

@@ -14,6 +14,7 @@ from fido2.utils import websafe_encode
 from appliance.accounts.actions import Action, Refusals, raise_refusal, register_kind
 from appliance.accounts.authorization import SELF
 from appliance.accounts.models import ApiToken, User
+from appliance.accounts.named_rows import lock
 from appliance.accounts.permissions import has_scope, token_id_of
 from appliance.accounts.second_factor_policy import is_required
 from appliance.api.errors import ApplianceError, Code
@@ -76,7 +77,8 @@ def add(
 
 def begin_second_factor(user: User, sign_in: ApiToken | None) -> list[str]:
     """Turn the second factor on if it is off. Returns its recovery codes, or none."""
-    if user.second_factor_since is not None:
+    # Not of `user`: another attempt of this transaction may have changed it, and was undone.
+    if lock(User, user.pk).second_factor_since is not None:
         return []
     codes = recovery_codes.new_codes()
     SecondFactor.objects.update_or_create(

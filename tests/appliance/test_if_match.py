@@ -110,4 +110,4 @@ def test_compared_row_is_locked(cast: Cast, client_of: Clients) -> None:
             f"/api/v1/sites/{site.pk}", {"notes": "n"}, format="json", HTTP_IF_MATCH='"1"'
         )
     assert changed.status_code == 200
-    assert any("FOR UPDATE" in q["sql"] and "inventory_site" in q["sql"] for q in queries)
+    assert any("FOR NO KEY UPDATE" in q["sql"] and "inventory_site" in q["sql"] for q in queries)
