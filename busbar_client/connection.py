@@ -127,8 +127,10 @@ class Connection:
         import httpx
 
         path = self.own_path(path)
-        repeats = method == "POST" and self.repeatable.fullmatch(path) is not None
-        own = {"Idempotency-Key": uuid.uuid4().hex} if repeats else {}
+        has_key = method == "POST" and self.repeatable.fullmatch(path) is not None
+        # Operations of a bulk request have keys of their own, and none if they create nothing.
+        repeats = has_key and (path != "bulk" or bool((body or {}).get("atomic")))
+        own = {"Idempotency-Key": uuid.uuid4().hex} if has_key else {}
         request = partial(
             self._client.request,
             method,
@@ -140,8 +142,8 @@ class Connection:
         try:
             try:
                 response = request()
-            except httpx.TransportError:
-                if not repeats:
+            except httpx.TransportError as error:
+                if not repeats or isinstance(error, httpx.ConnectTimeout):
                     raise
                 response = request()  # the key stands for one effect
         except (httpx.TransportError, httpx.InvalidURL) as error:

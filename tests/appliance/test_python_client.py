@@ -109,7 +109,20 @@ POSTS = [
 def test_request_without_a_response_is_repeated_where_the_key_is_honoured(
     path: str, operation: dict[str, Any]
 ) -> None:
-    keys = []
+    honours = any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
+    keys = keys_of_lost_request(path, {})
+    assert len(keys) == (2 if honours and path != "bulk" else 1)
+    assert keys == [keys[0]] * len(keys) and (keys[0] is not None) == honours
+
+
+def test_only_atomic_bulk_requests_are_repeated() -> None:
+    assert len(keys_of_lost_request("bulk", {"atomic": True, "operations": []})) == 2
+    assert len(keys_of_lost_request("bulk", {"atomic": False, "operations": []})) == 1
+
+
+def keys_of_lost_request(path: str, body: dict[str, Any]) -> list[str | None]:
+    """Return the keys of a POST and its repetition, after the connection of the first was lost."""
+    keys: list[str | None] = []
 
     def lose_the_first(request: httpx.Request) -> httpx.Response:
         keys.append(request.headers.get("Idempotency-Key"))
@@ -117,15 +130,13 @@ def test_request_without_a_response_is_repeated_where_the_key_is_honoured(
             raise httpx.ReadError("the connection was lost")
         return httpx.Response(201, json={})
 
-    honours = any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
     with Client("https://appliance", "t", certificate().decode()) as client:
         client._client = httpx.Client(
             transport=httpx.MockTransport(lose_the_first), base_url="https://appliance/api/v1/"
         )
         with contextlib.suppress(Unreachable):
-            client.send("POST", path, {})
-    assert len(keys) == (2 if honours else 1)
-    assert keys == [keys[0]] * len(keys) and (keys[0] is not None) == honours
+            client.send("POST", path, body)
+    return keys
 
 
 def test_refusal_has_its_fields(client: Client) -> None:
