@@ -22,7 +22,7 @@ const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
 /** Kinds whose changes change the capacity, and the least time between two readings of it. */
 const OF_CAPACITY: ReadonlySet<string> = new Set(["gpu", "node", "partition", "pool"]);
-const CAPACITY_MS = 1_000;
+const CAPACITY_MS = 5_000;
 const UNAUTHENTICATED = 4401;
 const ROLES_CHANGED = 4403;
 
@@ -69,18 +69,22 @@ export function openFeed(
       for (const name of names) void cache.invalidateQueries({ queryKey: [name] });
     }, Math.random() * 500);
 
-  // Computing it takes the appliance longer than a change: a first change is shown at once, and
-  // later ones together.
+  // Computing it takes the appliance longer than a change, which all consoles get at the same time:
+  // each reads it within a second after a first change, and after later ones together. A reading
+  // that takes long is not cancelled by the next.
   let capacityTimer = 0;
   let isCapacityOld = false;
   function invalidateCapacity() {
-    isCapacityOld = capacityTimer !== 0;
-    if (isCapacityOld) return;
-    void cache.invalidateQueries({ queryKey: ["capacity"] });
+    isCapacityOld = true;
+    if (capacityTimer !== 0) return;
     capacityTimer = window.setTimeout(() => {
-      capacityTimer = 0;
-      if (isCapacityOld) invalidateCapacity();
-    }, CAPACITY_MS);
+      isCapacityOld = false;
+      void cache.invalidateQueries({ queryKey: ["capacity"] }, { cancelRefetch: false });
+      capacityTimer = window.setTimeout(() => {
+        capacityTimer = 0;
+        if (isCapacityOld) invalidateCapacity();
+      }, CAPACITY_MS);
+    }, Math.random() * 1_000);
   }
 
   function handle(message: Message) {
