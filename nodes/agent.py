@@ -35,6 +35,8 @@ log = logging.getLogger("agent")
 
 POLL_SECONDS = 1.0
 """Interval at which the launcher's sessions are read."""
+ASK_AGAIN_SECONDS = 60.0
+"""Time until a driver that did not answer is asked again."""
 GPU_POLL_SECONDS = 10.0
 """Interval at which the GPUs are enumerated."""
 
@@ -60,7 +62,8 @@ class Agent:
         self.context_bytes: dict[uuid.UUID, int] = {}
         """Memory of a context, by GPU that has been measured."""
         self.host_memory_closed: bool | None = None
-        """Whether kernels cannot address host memory; None: the driver has not been asked yet."""
+        """Whether kernels cannot address host memory; None: the driver has not answered yet."""
+        self._ask_again_at = 0.0
         self._measuring = asyncio.Lock()
         self.memory_watch = MemoryWatch(self.context_bytes)
         self.retry_delays = RetryDelays()
@@ -178,12 +181,18 @@ class Agent:
         return to_grants(desired, node_id, self.context_bytes, assured)
 
     async def _ask_driver(self) -> None:
-        """Ask once about each GPU, before a grant offers it: its context, access of its kernels."""
+        """Ask about each GPU before a grant offers it: its context, access of its kernels.
+
+        A driver that does not answer is asked again after a minute.
+        """
         async with self._measuring:
             new = [g for g in self.gpus if g.uuid not in self.context_bytes]
-            if new or self.host_memory_closed is None:
-                closed = not self.gpus or await asyncio.to_thread(host_memory_is_closed)
-                self.host_memory_closed = closed
+            is_due = self.host_memory_closed is None and time.monotonic() >= self._ask_again_at
+            if new or is_due:
+                self.host_memory_closed = not self.gpus or await asyncio.to_thread(
+                    host_memory_is_closed
+                )
+                self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
             if new:
                 measured = await asyncio.to_thread(measure_contexts, new)
                 self.context_bytes.update(measured)

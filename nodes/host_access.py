@@ -25,20 +25,20 @@ PAGEABLE_MEMORY_ACCESS = 88
 """CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS."""
 
 
-def host_memory_is_closed() -> bool:
+def host_memory_is_closed() -> bool | None:
     """Return whether the driver says of all GPUs that kernels cannot address host memory.
 
-    Blocks for up to 60 s. False without an answer.
+    Blocks for up to 60 s. None without an answer.
     """
     try:
         reaching = ask_driver("nodes.host_access")
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        log.warning("agent: access of kernels to host memory unknown, assumed (%s)", error)
-        return False
+        log.warning("agent: access of kernels to host memory unknown, will ask again (%s)", error)
+        return None
     if reaching:
         log.warning(
             "agent: kernels can address host memory of their session server: GPUs=%d."
-            " Load nvidia-uvm with uvm_disable_hmm=1 to prevent it.",
+            " To prevent it, load nvidia-uvm with uvm_disable_hmm=1 and restart the agent.",
             reaching,
         )
     return not reaching
@@ -47,7 +47,7 @@ def host_memory_is_closed() -> bool:
 def with_host_memory(listed: SessionList, closed: bool | None) -> SessionList:
     """Return the sessions with the layer `host_memory`, which the launcher does not know.
 
-    The layers of the node are unknown while `closed` is None, before the driver was asked.
+    The layers of the node are unknown while `closed` is None, without an answer of the driver.
     """
     sessions = tuple(
         replace(s, isolation=s.isolation | {HOST_MEMORY: bool(closed)}) for s in listed.sessions
