@@ -29,7 +29,10 @@ class Ports:
     def record(self, data: Path) -> None:
         """Let the next starts with this data folder use the same ports."""
         temporary = data / f"{RECORD}.new"
-        temporary.write_text(json.dumps(asdict(self)) + "\n")
+        with temporary.open("w") as file:
+            file.write(json.dumps(asdict(self)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(data / RECORD)
 
 
@@ -63,6 +66,12 @@ def recorded_ports(data: Path) -> Ports | None:
         return Ports(**json.loads((data / RECORD).read_text()))
     except FileNotFoundError:
         return None
+    except (ValueError, TypeError):
+        raise SystemExit(
+            f"{data / RECORD} is damaged. It has the ports of this data folder, as in"
+            ' {"base": 8443, "https": 8443, "fleet": 8444}. Write it again, or remove it to have'
+            " ports chosen."
+        ) from None
 
 
 def require_free(port: int, address: str, data: Path) -> None:
