@@ -331,7 +331,7 @@ void Sessions::end_all(const char* reason) {
     std::lock_guard lock(mutex_);
     for (auto& [id, s] : sessions_) {
       if (s.record.state == (uint32_t)SessionState::closed) continue;
-      note_reason(s, reason);
+      if (!*s.record.reason) note_reason(s, reason);
       ending.push_back(s);
     }
   }

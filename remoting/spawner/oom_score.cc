@@ -1,5 +1,6 @@
 #include "spawner/oom_score.h"
 
+#include <algorithm>
 #include <fstream>
 
 namespace busbar::spawner {
@@ -10,7 +11,7 @@ constexpr char kOomScoreFile[] = "/proc/self/oom_score_adj";
 
 bool take_session_oom_score() {
   std::ofstream file(kOomScoreFile);
-  file << kSessionOomScore << std::flush;
+  file << std::max(kSessionOomScore, own_oom_score()) << std::flush;
   return file.good();
 }
 

@@ -9,7 +9,7 @@ namespace busbar::spawner {
 // Of sessions and their compilers. Other processes have 0, those of an installed node less.
 constexpr int kSessionOomScore = 500;
 
-// Gives this process the score of sessions. False if the kernel refuses.
+// Gives this process the score of sessions, or keeps a higher one. False if the kernel refuses.
 bool take_session_oom_score();
 
 // Returns the score of this process.
