@@ -15,9 +15,10 @@ struct PciAddress {
 // document these forms.
 inline std::optional<PciAddress> read_pci_address(const char* text) {
   PciAddress a;
-  if (std::sscanf(text, "%x:%x:%x.%x", &a.domain, &a.bus, &a.device, &a.function) >= 3) return a;
+  if (std::sscanf(text, "%8x:%8x:%8x.%8x", &a.domain, &a.bus, &a.device, &a.function) >= 3)
+    return a;
   a = {};
-  if (std::sscanf(text, "%x:%x.%x", &a.bus, &a.device, &a.function) == 3) return a;
+  if (std::sscanf(text, "%8x:%8x.%8x", &a.bus, &a.device, &a.function) == 3) return a;
   return std::nullopt;
 }
 

@@ -28,7 +28,7 @@ CUresult activate_context(Context* c) {
   Device* d = c->device;
   c->id = s->next_id++;
   c->legacy.id = s->next_id++;
-  c->legacy.progress.last = c->legacy.progress.completed = 0;
+  c->legacy.progress.last = c->legacy.progress.completed.load();  // freed ranges wait for positions
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::create_context, 0);
   e.put(id).put(c->id).put(d->remote).put(c->legacy.id);

@@ -126,9 +126,7 @@ bool Heap::add_last_lease(Lock& lock, uint64_t bytes) {
   return place.least && take_lease(lock, place.at, place.least, true);
 }
 
-// Returns false if no range has become free.
-bool Heap::reclaim_completed() {
-  size_t before = pending_.size();
+void Heap::reclaim_completed() {
   for (size_t i = 0; i < pending_.size();) {
     if (!pending_[i].done()) {
       ++i;
@@ -138,8 +136,8 @@ bool Heap::reclaim_completed() {
     free_bytes_ += pending_[i].bytes;
     pending_[i] = std::move(pending_.back());
     pending_.pop_back();
+    reclaimed_ = true;
   }
-  return pending_.size() < before;
 }
 
 // Returns unused leases, so that other sessions of the allocation can use the memory, except for
@@ -169,8 +167,10 @@ bool Heap::return_empty_leases(uint64_t keep) {
 // Makes freed ranges available, and returns leases as above. Searches nothing while no lease can
 // have become unused or `keep` covers all free memory.
 bool Heap::return_surplus(uint64_t keep) {
-  bool more = reclaim_completed();
-  return (more || !keep) && free_bytes_ > keep && return_empty_leases(keep);
+  reclaim_completed();
+  if (free_bytes_ <= keep || (keep && !reclaimed_)) return false;
+  reclaimed_ = false;
+  return return_empty_leases(keep);
 }
 
 // Waits for the work that blocks freed ranges.
@@ -220,6 +220,11 @@ bool Heap::return_unused(const std::function<void()>& drain) {
   if (drain) drain_pending(drain);
   std::lock_guard lock(mutex_);
   return return_surplus(0);
+}
+
+bool Heap::has_pending() {
+  std::lock_guard lock(mutex_);
+  return !pending_.empty();
 }
 
 uint64_t Heap::unused_bytes() {

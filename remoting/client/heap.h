@@ -41,6 +41,7 @@ class Heap {
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
   // Returns the leases that hold nothing, after `drain` as above. Returns false if there are none.
   bool return_unused(const std::function<void()>& drain = nullptr);
+  bool has_pending();  // freed ranges that work may still access
   // Leased memory that is free, without remainders that are smaller than a lease.
   uint64_t unused_bytes();
 
@@ -63,7 +64,7 @@ class Heap {
   bool add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth);
   bool add_lease(Lock& lock, uint64_t bytes);
   bool add_last_lease(Lock& lock, uint64_t bytes);
-  bool reclaim_completed();
+  void reclaim_completed();
   void drain_pending(const std::function<void()>& drain);
   bool return_empty_leases(uint64_t keep);
   bool return_surplus(uint64_t keep);
@@ -73,6 +74,7 @@ class Heap {
   std::mutex mutex_;         // guards the following members
   uint64_t leased_ = 0, free_bytes_ = 0;  // bytes of `leases_` and of `free_`
   uint64_t large_leases_ = 0;             // number of those of large allocations
+  bool reclaimed_ = false;                // ranges became free since unused leases were searched
   Ranges leases_;
   Ranges free_, gaps_;  // leased and unused; neither leased nor requested. Neighbours are merged.
   struct Pending {

@@ -135,7 +135,8 @@ CUresult wait_for_host_functions(Context* c, Stream* s) {
   bool pending = s->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
   if (!pending) {
     std::lock_guard lock(c->mutex);
-    for (auto& other : c->streams) pending |= other->host_functions.load() > 0;
+    for (auto* list : {&c->streams, &c->ended_streams})
+      for (auto& other : *list) pending |= other->host_functions.load() > 0;
   }
   return pending ? synchronize(c) : CUDA_SUCCESS;
 }

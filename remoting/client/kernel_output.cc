@@ -6,7 +6,7 @@ namespace busbar::client {
 
 bool KernelOutput::empty() {
   std::lock_guard lock(mutex_);
-  return pending_.empty();
+  return pending_.empty() && !writing_;
 }
 
 // Call with the lock of stdout, which keeps the order.
@@ -15,9 +15,12 @@ void KernelOutput::write() {
   {
     std::lock_guard lock(mutex_);
     text.swap(pending_);
+    writing_ = true;
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+  std::lock_guard lock(mutex_);
+  writing_ = false;
 }
 
 void KernelOutput::add(const uint8_t* bytes, uint64_t n) {

@@ -24,6 +24,7 @@ class KernelOutput {
   void write();
   std::mutex mutex_;
   std::string pending_;
+  bool writing_ = false;  // a thread with the lock of stdout writes what was pending
 };
 
 }  // namespace busbar::client

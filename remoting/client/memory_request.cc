@@ -1,17 +1,15 @@
 #include "client/memory_request.h"
 
-#include "client/capture.h"
 #include "client/context.h"
 #include "client/device.h"
 
 namespace busbar::client {
 
 namespace {
-// Returns false if there are no unused leases. The return of a lease waits for the GPU, which would
-// end a capture. The node handles returns and some of the requests on different threads; its reply
-// to a query comes after the returns.
+// Returns false if there are no unused leases. The node handles returns and some of the requests on
+// different threads; its reply to a query comes after the returns.
 bool return_unused_leases(Device* d, Context* c) {
-  if (!d->heap || has_captures()) return false;
+  if (!d->heap) return false;
   d->link->poll_frames();  // completions may free memory
   auto drain = [c] {
     if (c) synchronize(c);

@@ -15,8 +15,8 @@ struct Context;
 struct Device;
 
 // Calls `send`, which sends a request for memory of a device and waits for the reply. If the memory
-// does not suffice, returns the unused leases of this process and calls it once more. The return
-// waits for the work of the GPU, and for that of `c`, a context of the device or null.
+// does not suffice, waits for the work of `c`, a context of the device or null, returns the unused
+// leases of this process and calls it once more.
 Reply request_memory(Device* d, Context* c, const std::function<Reply()>& send);
 
 // Requests physical memory of a device. `c` is a context on its node, or null.

@@ -1,5 +1,6 @@
 #include "client/open_session.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <cstdio>
@@ -46,11 +47,25 @@ void at_exit() {
     for (auto& l : s->links) l->close();
 }
 
-// Returns unused leases, as another session needs memory.
+// Returns the unused leases of a node. True if work may still use memory that the program has
+// freed.
+bool return_leases(Link* link) {
+  bool is_pending = false;
+  if (!has_open_session() || link->error()) return false;
+  link->poll_frames();  // completions may free memory
+  for (auto& d : session()->all_devices)
+    if (d->link == link && d->heap) {
+      d->heap->return_unused();
+      is_pending |= d->heap->has_pending();
+    }
+  return is_pending;
+}
+
+// Another session needs memory. It is asked for once, so what work may still use is returned when
+// that ends, if it ends soon: for a program, memory that was freed is free.
 void return_unused_leases(Link* link) {
-  if (has_open_session())
-    for (auto& d : session()->all_devices)
-      if (d->link == link && d->heap) d->heap->return_unused();
+  constexpr int kRoundMs = 5, kRounds = 300;  // less than the 2 s of the node
+  for (int round = 0; return_leases(link) && round < kRounds; ++round) poll(nullptr, 0, kRoundMs);
   wire::Encoder<> e(wire::Op::return_complete, 0);
   link->submit(e.finish(), e.size());
 }

@@ -12,7 +12,8 @@ namespace busbar::wire {
 
 constexpr uint32_t kRecordAlign = 16;  // the bytes of a record are a multiple of this
 
-// A record under construction. `Buffer` has its bytes, with kRecordAlign more for the padding.
+// A record under construction. `Buffer` has its bytes, a multiple of kRecordAlign, and as many as
+// that more, so that a second finish() pads nothing beyond them.
 template <typename Buffer>
 class BasicEncoder {
  public:
@@ -76,7 +77,7 @@ class FixedBuffer {
   void make_room(uint64_t, uint64_t) {}
 
  private:
-  alignas(kRecordAlign) uint8_t bytes_[Capacity + kRecordAlign];
+  alignas(kRecordAlign) uint8_t bytes_[(Capacity + 2 * kRecordAlign - 1) & ~(kRecordAlign - 1)];
 };
 
 template <uint32_t Capacity = 512>

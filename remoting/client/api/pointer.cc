@@ -28,7 +28,7 @@ static CUresult memory_attribute(void* data, CUpointer_attribute which, const Re
   switch (which) {
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned*)data = r.synchronous; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      *(unsigned*)data = r.kind == Region::device && !pool;
+      *(unsigned*)data = r.kind == Region::device && !pool && r.context->device->heap;
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(uint64_t*)data = 0; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL: *(int*)data = -1; return CUDA_SUCCESS;
@@ -90,6 +90,7 @@ static CUresult default_attribute(void* data, CUpointer_attribute which) {
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned*)data = 0; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = CU_DEVICE_INVALID; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -99,7 +100,11 @@ static CUresult default_attribute(void* data, CUpointer_attribute which) {
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(uint64_t*)data = 0; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL: *(int*)data = -1; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }

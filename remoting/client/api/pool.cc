@@ -78,8 +78,9 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
   Stream* s = call.stream();
   uint64_t last = s->progress.last.load();
-  Heap::Done done = s->legacy ? submitted_work_done(call.context())
-                              : Heap::Done([s, last] { return s->progress.reached(last); });
+  Heap::Done done =
+      s->legacy ? submitted_work_done(call.context())
+                : Heap::Done([stream = retain(s), last] { return stream->progress.reached(last); });
   note_pool_free(p, done);
   return release_device_memory(r, done);
 }
