@@ -151,7 +151,14 @@ class Agent:
                 self._desired = message.desired_state
                 self.keeper.expect_authorities(message.desired_state.authorities)
                 await self._apply()
-                self._send_report(*await self._reconcile())
+                await self._report_now()
+
+    async def _report_now(self) -> None:
+        """Report before the next poll, which does it if the launcher is not reachable now."""
+        try:
+            self._send_report(*await self._reconcile())
+        except LauncherError as error:
+            log.warning("agent: sessions unknown, will retry (%s)", error)
 
     async def _apply(self) -> None:
         """Send the newest desired state to the launcher. The next poll retries a failure."""

@@ -207,6 +207,8 @@ class SlowLauncher:
         self.applied.append(grants)
 
     def sessions(self) -> SessionList:
+        if self.is_down:
+            raise LauncherError("unreachable")
         return SessionList(self.applied[-1].generation if self.applied else 0, 8445, ())
 
 
@@ -269,6 +271,17 @@ def test_older_grants_never_replace_newer_ones(agent: Agent, slow: SlowLauncher)
 
     asyncio.run(reconnect())
     assert [g.generation for g in slow.applied] == [1, 2]
+
+
+def test_desired_state_that_finds_no_launcher_does_not_end_the_agent(
+    agent: Agent, slow: SlowLauncher
+) -> None:
+    slow.is_down = True
+    asyncio.run(receive(agent, 1))
+    slow.is_down = False
+    slow.goes_on.set()
+    asyncio.run(receive(agent, 2))
+    assert [g.generation for g in slow.applied] == [2]
 
 
 def test_grants_that_are_applied_late_have_the_clock_of_now(
