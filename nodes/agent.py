@@ -24,7 +24,12 @@ from nodes.context_memory import measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
-from nodes.host_access import HOST_MEMORY, host_memory_is_closed, with_host_memory
+from nodes.host_access import (
+    HOST_MEMORY,
+    host_memory_is_closed,
+    loaded_module,
+    with_host_memory,
+)
 from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
 from nodes.messages import encode_inventory, encode_report, suspended_sessions
@@ -64,6 +69,10 @@ class Agent:
         self.host_memory_closed: bool | None = None
         """Whether kernels cannot address host memory; None: the driver has not answered yet."""
         self._ask_again_at = 0.0
+        self._asked_module: int | None = None
+        """The module that was loaded at the last question about host memory."""
+        self._applied_closed: bool | None = None
+        """`host_memory_closed` in the grants that the launcher has."""
         self._measuring = asyncio.Lock()
         self.memory_watch = MemoryWatch(self.context_bytes)
         self.retry_delays = RetryDelays()
@@ -85,6 +94,7 @@ class Agent:
         background = [
             asyncio.create_task(self._report_periodically()),
             asyncio.create_task(self._watch_memory()),
+            asyncio.create_task(self._watch_host_access()),
             asyncio.create_task(self.keeper.run()),
         ]
         while not self.stop.is_set():
@@ -164,7 +174,7 @@ class Agent:
         """Send the newest desired state to the launcher. The next poll retries a failure."""
         if self._desired is None:
             return
-        await self._ask_driver()
+        await self._ask_about_new_gpus()
         try:
             await asyncio.to_thread(self._apply_newest)
         except LauncherError as error:
@@ -180,30 +190,66 @@ class Agent:
         with self._applying:
             if self._desired is not None:
                 now = self._clock[0] + int(boot_seconds() - self._clock[1])
+                closed = self.host_memory_closed
                 self.launcher.apply(replace(self._grants(self._desired), appliance_seconds=now))
+                self._applied_closed = closed
 
     def _grants(self, desired: fleet_pb2.DesiredState) -> Grants:
         node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
         assured = (HOST_MEMORY,) if self.host_memory_closed else ()
         return to_grants(desired, node_id, self.context_bytes, assured)
 
-    async def _ask_driver(self) -> None:
-        """Ask about each GPU before a grant offers it: its context, access of its kernels.
-
-        A driver that does not answer is asked again after a minute.
-        """
+    async def _ask_about_new_gpus(self) -> None:
+        """Ask about each GPU before a grant offers it: its context, access of its kernels."""
+        if not self._new_gpus():
+            return
         async with self._measuring:
-            new = [g for g in self.gpus if g.uuid not in self.context_bytes]
-            is_due = self.host_memory_closed is None and time.monotonic() >= self._ask_again_at
-            if new or is_due:
-                self.host_memory_closed = not self.gpus or await asyncio.to_thread(
-                    host_memory_is_closed
-                )
-                self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
-            if new:
+            if new := self._new_gpus():
+                await self._ask_driver()
                 measured = await asyncio.to_thread(measure_contexts, new)
                 self.context_bytes.update(measured)
                 log.info("agent: context memory measured: %s", describe_contexts(measured))
+
+    def _new_gpus(self) -> list[Gpu]:
+        return [g for g in self.gpus if g.uuid not in self.context_bytes]
+
+    async def _ask_driver(self) -> None:
+        """Ask whether kernels can address host memory. Requires _measuring."""
+        before = loaded_module()
+        self.host_memory_closed = not self.gpus or await asyncio.to_thread(host_memory_is_closed)
+        self._asked_module = before or loaded_module()  # the first question loads the module
+        self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+
+    async def _watch_host_access(self) -> None:
+        while True:
+            await asyncio.sleep(with_jitter(POLL_SECONDS))
+            try:
+                await self.check_host_access()
+            except Exception:
+                log.exception("agent: access of kernels to host memory not checked, will retry")
+
+    async def check_host_access(self) -> None:
+        """Ask the driver again if it was loaded anew, or a minute after it did not answer.
+
+        The next poll applies the answer. Until there is one, the launcher refuses sessions that
+        need closed host memory.
+        """
+        if self._desired is None:
+            return
+        loaded = loaded_module()
+        # Without a module, a question would load one, perhaps during an update of the driver.
+        if loaded and self._asked_module and loaded != self._asked_module:
+            log.info("agent: nvidia-uvm was loaded anew")
+            self.host_memory_closed, self._ask_again_at = None, 0.0
+        async with self._measuring:
+            if self.host_memory_closed is None and time.monotonic() >= self._ask_again_at:
+                await self._ask_driver()
+
+    def _must_apply(self, listed: SessionList) -> bool:
+        return self._desired is not None and (
+            listed.generation < self._desired.generation
+            or self._applied_closed != self.host_memory_closed
+        )
 
     async def _report_periodically(self) -> None:
         """Report changes at once, and everything at the appliance's heartbeat interval."""
@@ -215,7 +261,7 @@ class Agent:
                     gpus_checked = time.monotonic()
                     await self.check_gpus()
                 listed, outcomes = await self._reconcile()
-                if self._desired is not None and listed.generation < self._desired.generation:
+                if self._must_apply(listed):
                     await self._apply()
                     listed, outcomes = await self._reconcile()
                 if time.monotonic() - reported >= self.heartbeat_seconds - POLL_SECONDS / 2:

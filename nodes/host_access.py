@@ -13,6 +13,7 @@ import logging
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from nodes.driver_process import ask_driver
 from nodes.launcher_control import SessionList
@@ -23,6 +24,16 @@ HOST_MEMORY = "host_memory"
 """Name of the layer of isolation: kernels cannot address the memory of their session server."""
 PAGEABLE_MEMORY_ACCESS = 88
 """CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS."""
+MODULE = Path("/sys/module/nvidia_uvm")
+"""Present while the module that decides on HMM is loaded."""
+
+
+def loaded_module() -> int | None:
+    """Return a number that differs each time `nvidia-uvm` is loaded, or None without it."""
+    try:
+        return MODULE.stat().st_ino
+    except OSError:
+        return None
 
 
 def host_memory_is_closed() -> bool | None:
@@ -38,7 +49,7 @@ def host_memory_is_closed() -> bool | None:
     if reaching:
         log.warning(
             "agent: kernels can address host memory of their session server: GPUs=%d."
-            " To prevent it, load nvidia-uvm with uvm_disable_hmm=1 and restart the agent.",
+            " To prevent it, load nvidia-uvm with uvm_disable_hmm=1.",
             reaching,
         )
     return not reaching
