@@ -23,6 +23,8 @@ UNITS = (SPAWNER_UNIT, LAUNCHER_UNIT, AGENT_UNIT)
 STOP_SECONDS = 20.0
 OOM_SCORE = -900
 """When memory runs out, the kernel ends nearly all other processes before those of the node."""
+ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "%": "%%"})
+"""In a quoted word of a unit."""
 RESERVED_CPU = "CPUWeight=1000"
 """Of launcher and agent, beside 100 of the spawner's unit with all sessions in it."""
 
@@ -35,6 +37,11 @@ def systemctl(*arguments: str, check: bool = True) -> None:
     subprocess.run(["systemctl", *arguments], check=check, capture_output=True)
 
 
+def quoted(word: str) -> str:
+    """Return a word that systemd reads as it is: addresses come from the request to enrol."""
+    return f'"{word.translate(ESCAPES)}"'
+
+
 def unit_text(
     description: str,
     command: list[str],
@@ -42,14 +49,14 @@ def unit_text(
     extra: str,
     capabilities: str = "",
 ) -> str:
-    environment = "\n".join(f'Environment="{k}={v}"' for k, v in sorted(env.items()))
+    environment = "\n".join(f"Environment={quoted(f'{k}={v}')}" for k, v in sorted(env.items()))
     return f"""[Unit]
 Description={description}
 After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart={" ".join(command)}
+ExecStart={" ".join(quoted(word).replace("$", "$$") for word in command)}
 {environment}
 DynamicUser=yes
 User=busbar

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -17,9 +20,11 @@ class Units:
 
     def __init__(self) -> None:
         self.created: list[str] = []
+        self.texts: dict[str, str] = {}
         self.values: dict[str, dict[str, str]] = {}
 
     def create_file(self, path: Path, text: str) -> None:
+        self.texts[path.name] = text
         pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
         self.values[path.name] = {name: value for name, _, value in pairs}
 
@@ -27,13 +32,16 @@ class Units:
         pass
 
 
-@pytest.fixture
-def units() -> dict[str, dict[str, str]]:
+def written(service: NodeService) -> Units:
     journal = Units()
-    service = NodeService("/p", "/s", "/m", "/state", "/runtime")
     service_control.write_units(cast("Journal", journal), service)
     assert set(journal.values) == set(service_control.UNITS)
-    return journal.values
+    return journal
+
+
+@pytest.fixture
+def units() -> dict[str, dict[str, str]]:
+    return written(NodeService("/p", "/s", "/m", "/state", "/runtime")).values
 
 
 def test_kernel_ends_other_processes_before_those_of_the_node(
@@ -47,3 +55,33 @@ def test_launcher_and_agent_go_before_all_sessions(units: dict[str, dict[str, st
     weights = {name: int(unit.get("CPUWeight", "100")) for name, unit in units.items()}
     spawner = weights.pop(service_control.SPAWNER_UNIT)
     assert {weight / spawner for weight in weights.values()} == {10}
+
+
+HOSTILE = NodeService(
+    "/p",
+    "/s",
+    "/m%t",
+    "/state",
+    "/runtime",
+    addresses=["fe80::1%eth0", "a b", "x\nUser=root", '"$HOME\\'],
+    python=sys.executable,
+)
+
+
+def test_addresses_stay_words_of_the_command_of_the_agent() -> None:
+    agent = written(HOSTILE).values[service_control.AGENT_UNIT]
+    *_, first, second, third, fourth = agent["ExecStart"].split(' "--address" ')
+    assert (first, second) == ('"fe80::1%%eth0"', '"a b"')
+    assert (third, fourth) == (r'"x\nUser=root"', r'"\"$$HOME\\"')
+    assert agent["Environment"] == '"PYTHONPATH=/m%%t"'
+    assert agent["User"] == "busbar"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_accepts_such_a_command(tmp_path: Path) -> None:
+    unit = tmp_path / service_control.AGENT_UNIT
+    unit.write_text(written(HOSTILE).texts[service_control.AGENT_UNIT])
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert unit.name not in done.stdout + done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
