@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import signal
 import subprocess
 import threading
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodes.log_rotation import rotate_if_large
+
+log = logging.getLogger("supervisor")
 
 STOP_SECONDS = 12.0
 ROTATION_SECONDS = 1.0
@@ -58,20 +61,28 @@ class SupervisedProcess:
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command,
-                    env=self.environment,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self.folder,
-                    preexec_fn=self._prepare_child,
-                    start_new_session=True,
-                )
-            self.starts += 1
-            self.on_change()
-            self._wait_for(self.process)
+            try:
+                self.process = self._start_child()
+            except (OSError, subprocess.SubprocessError) as error:
+                log.warning("supervisor: %s not started, will retry (%s)", self.name, error)
+            else:
+                self.starts += 1
+                self.on_change()
+                self._wait_for(self.process)
             self._stopping.wait(RESTART_SECONDS)
+
+    def _start_child(self) -> subprocess.Popen[bytes]:
+        """Raises OSError or SubprocessError, such as without memory or space on the disk."""
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                self.command,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=self._prepare_child,
+                start_new_session=True,
+            )
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end of the process. Its log is rotated meanwhile."""

@@ -101,6 +101,23 @@ def test_log_of_a_process_that_prints_without_end_is_bounded(limits: None, tmp_p
     assert set(sizes(log)) == {"a.log", "a.log.1", "a.log.2"}
 
 
+def test_program_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program, log = tmp_path / "program", tmp_path / "a.log"
+    process = SupervisedProcess("a", [str(program)], dict(os.environ), log)
+    process.start()
+    try:
+        wait_for("a failed start", lambda: "a not started" in caplog.text, log, 60)
+        written = tmp_path / "written"
+        written.write_text("#!/bin/sh\necho started\nsleep 100\n")
+        written.chmod(0o755)
+        written.rename(program)
+        wait_for("a start", lambda: "started" in log.read_text(), log, 60)
+    finally:
+        process.stop()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a small file system")
 def test_log_on_a_full_disk_is_truncated_without_a_copy(limits: None, tmp_path: Path) -> None:
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(tmp_path)]
