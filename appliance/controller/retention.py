@@ -174,25 +174,32 @@ RULES: Sequence[Rule] = (
 
 
 async def delete_expired_rows() -> None:
-    """Delete all expired rows, with a pause after each batch so that changes get their turn."""
+    """Delete all expired rows. A rule that fails does not keep the rows of the others."""
     for rule in RULES:
-        total = 0
-        while deleted := await run_in_thread(
-            partial(rule.delete_batch, timezone.now()), background_pool
-        ):
-            total += deleted
-            await asyncio.sleep(BATCH_PAUSE_SECONDS)
-        if total:
-            log.info(
-                "retention: expired rows deleted: table=%s rows=%d", rule.model.__name__, total
+        try:
+            await follow(rule)
+        except Exception:
+            log.exception(
+                "retention: failed, retrying in %.0f s: table=%s",
+                INTERVAL_SECONDS,
+                rule.model.__name__,
             )
+
+
+async def follow(rule: Rule) -> None:
+    """Delete the rows of a rule, with a pause after each batch so that changes get their turn."""
+    total = 0
+    while deleted := await run_in_thread(
+        partial(rule.delete_batch, timezone.now()), background_pool
+    ):
+        total += deleted
+        await asyncio.sleep(BATCH_PAUSE_SECONDS)
+    if total:
+        log.info("retention: expired rows deleted: table=%s rows=%d", rule.model.__name__, total)
 
 
 async def run_retention() -> None:
     """Delete expired rows every minute until cancelled."""
     while True:
-        try:
-            await delete_expired_rows()
-        except Exception:
-            log.exception("retention: failed, retrying in %.0f s", INTERVAL_SECONDS)
+        await delete_expired_rows()
         await asyncio.sleep(INTERVAL_SECONDS)

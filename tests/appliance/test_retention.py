@@ -360,6 +360,17 @@ def test_backlog_is_deleted_in_batches_with_changes_between_them(
     assert {*order[::2]} == {"batch"} and {*order[1::2]} == {"change"}
 
 
+@pytest.mark.django_db(transaction=True)
+def test_rule_that_fails_does_not_keep_the_rows_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> int:
+        raise ValueError("damaged")
+
+    add_backlog(2)
+    monkeypatch.setitem(vars(RULES[0]), "delete", fail)
+    asyncio.run(retention.delete_expired_rows())
+    assert not Event.objects.exists()
+
+
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
 def test_backlog_does_not_delay_changes(
