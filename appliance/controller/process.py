@@ -16,6 +16,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TextIO
@@ -121,27 +122,30 @@ def server_names() -> list[str]:
 
 
 async def run_scheduler() -> None:
-    """Run a tick every second until cancelled."""
+    """Run a tick every second until cancelled. A step that fails does not stop the others."""
     cleaned = time.monotonic()
     while True:
         await asyncio.sleep(TICK_SECONDS)
-        try:
-            await run_in_thread(publish_other_commits, background_pool)
-            await run_in_thread(lost_access.evict_after_changes_of_identities, background_pool)
-            await run_in_thread(eviction.evict_expired, background_pool)
-            await run_in_thread(publish_reachability_changes, background_pool)
-            await run_in_thread(release_duplicates, background_pool)
-            await run_in_thread(maintenance.complete_drained_nodes, background_pool)
-            await run_in_thread(scheduler.run_tick, background_pool)
-            await run_in_thread(scheduler.verify_index, background_pool)
-            await run_in_thread(flush_last_seen, background_pool)
-            await run_in_thread(rotation.follow_rotations, background_pool)
-            if time.monotonic() - cleaned > HOUSEKEEPING_INTERVAL_SECONDS:
-                cleaned = time.monotonic()
-                await run_in_thread(project_usage.record_project_usage, background_pool)
-                await run_in_thread(lost_access.evict_without_access, background_pool)
-        except Exception:
-            log.exception("scheduler: tick failed, retrying in %.0f s", TICK_SECONDS)
+        steps: list[Callable[[], object]] = [
+            publish_other_commits,
+            lost_access.evict_after_changes_of_identities,
+            eviction.evict_expired,
+            publish_reachability_changes,
+            release_duplicates,
+            maintenance.complete_drained_nodes,
+            scheduler.run_tick,
+            scheduler.verify_index,
+            flush_last_seen,
+            rotation.follow_rotations,
+        ]
+        if time.monotonic() - cleaned > HOUSEKEEPING_INTERVAL_SECONDS:
+            cleaned = time.monotonic()
+            steps += [project_usage.record_project_usage, lost_access.evict_without_access]
+        for step in steps:
+            try:
+                await run_in_thread(step, background_pool)
+            except Exception:
+                log.exception("scheduler: %s failed, will retry", step.__name__)
 
 
 async def renew_server_certificate() -> None:
