@@ -65,5 +65,11 @@ def not_found(noun: str, name: str) -> ApplianceError:
 
 
 def lock(model: type[M], row_id: UUID) -> M:
-    """Return the row for a change in the current transaction."""
-    return model._default_manager.select_for_update().get(pk=row_id)
+    """Return the row for a change in the current transaction.
+
+    Raises ApplianceError NOT_FOUND for a row that was deleted since it was read.
+    """
+    row = model._default_manager.select_for_update(no_key=True).filter(pk=row_id).first()
+    if row is None:
+        raise ApplianceError(Code.NOT_FOUND, "The object was deleted meanwhile.")
+    return row

@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 
 from appliance.accounts.bindings import grants_by_user
 from appliance.accounts.models import Group, GroupMember, RoleBinding, Source, User
+from appliance.api.errors import ApplianceError
 from appliance.audit.models import AuditRecord
 from appliance.signin import directory, second_factors, totp
 from appliance.signin.directory import DirectoryUnavailableError, UnusableEntryError
@@ -229,6 +230,23 @@ class TestComparison:
         with pytest.raises(UnusableEntryError):
             compare()
         assert first.get("/api/v1/me").status_code == 200
+        assert other.get("/api/v1/me").status_code == 401
+
+    def test_account_that_is_deleted_meanwhile_does_not_keep_the_access_of_others(
+        self, server: DirectoryServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert log_in("erin").status_code == 200
+        other, find = client_of_login("frank"), directory.find_subject
+        server.remove("erin")
+        server.remove("frank")
+
+        def delete_then_find(connection: Any, subject: str) -> Any:
+            User.objects.filter(username="erin").delete()
+            return find(connection, subject)
+
+        monkeypatch.setattr(directory, "find_subject", delete_then_find)
+        with pytest.raises(ApplianceError):
+            compare()
         assert other.get("/api/v1/me").status_code == 401
 
     def test_no_person_loses_access_while_the_directory_is_down(
