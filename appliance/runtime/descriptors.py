@@ -28,7 +28,10 @@ def limit() -> int:
 
 
 def in_use() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:  # that needs a descriptor
+        return limit()
 
 
 async def watch() -> None:
