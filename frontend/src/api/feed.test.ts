@@ -188,3 +188,18 @@ test("the capacity is read again within a second after a change, and then every 
   expect(await readsAfter([], 10_000)).toBe(0);
   stop();
 });
+
+test("a change during a reading of the capacity is read after it", async () => {
+  const answers: ((value: number) => void)[] = [];
+  const read = vi.fn(() => new Promise<number>((resolve) => answers.push(resolve)));
+  const observer = new QueryObserver(cache, { queryKey: ["capacity", "node"], queryFn: read });
+  const stop = observer.subscribe(() => {});
+  expect(read).toHaveBeenCalledTimes(1);
+  const items = [{ sequence: 8, kind: "gpu", id: "z", row: null }];
+  FakeSocket.newest.receive({ type: "changes", items });
+  await vi.advanceTimersByTimeAsync(1_000);
+  answers[0]?.(0);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(read).toHaveBeenCalledTimes(2);
+  stop();
+});

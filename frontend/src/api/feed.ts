@@ -78,7 +78,7 @@ export function openFeed(
     isCapacityOld = true;
     if (capacityTimer !== 0) return;
     capacityTimer = window.setTimeout(() => {
-      isCapacityOld = false;
+      isCapacityOld = cache.isFetching({ queryKey: ["capacity"] }) > 0; // it began before the change
       void cache.invalidateQueries({ queryKey: ["capacity"] }, { cancelRefetch: false });
       capacityTimer = window.setTimeout(() => {
         capacityTimer = 0;
