@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from django.db import connection
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,6 +26,7 @@ from appliance.runtime.sealing import Purpose, UnreadableSecretError, seal, unse
 MAX_KEY_LENGTH = 200
 
 FIND_KEY = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
+LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 Effect = Callable[[], tuple[int, dict[str, Any]]]
@@ -130,6 +132,7 @@ class Store:
         Must be called inside a transaction. Raises ApplianceError with IDEMPOTENCY_MISMATCH if the
         key was used with another digest.
         """
+        self.lock()
         stored = FIND_KEY.first(user_id=self.user_id, key=self.key)
         if stored is not None:
             if stored.request_sha256 != self.digest:
@@ -149,6 +152,16 @@ class Store:
             )
         )
         return status, body
+
+    def lock(self) -> None:
+        """Wait for a transaction of another appliance with this key, if there is one.
+
+        Two that both find no stored response would both run the effect, and the unique key would
+        fail one of them. SQLite has one writer.
+        """
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(LOCK_KEY, [self.owner.decode()])
 
     @property
     def owner(self) -> bytes:
