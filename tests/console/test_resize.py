@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.conftest import Console, start_program
+from tests.console.pictures import picture
 from tests.console.test_console import open_gpu
 from tests.system.conftest import Pool
 
@@ -68,6 +69,36 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     pool.wait("the new size", lambda: percent_of(pool) == 36)
     expect(edge).to_have_attribute("aria-valuenow", "36")
     assert program.poll() is None, "the program goes on"
+
+
+def test_size_changed_by_others_asks_and_is_saved_in_their_version(
+    console: Console, pool: Pool, screenshots: Path
+) -> None:
+    page, me = console.page, pool.api.request("GET", "me")["username"]
+    console.open()
+    start_program(pool, 25)
+    open_gpu(console)
+    edge = edges(page)
+    expect(edge).to_have_attribute("aria-valuenow", "25")
+    edge.focus()
+    for key in ("PageUp", "Enter"):
+        page.keyboard.press(key)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("From 25 %")
+    (allocation,) = pool.api.items("allocations", state="active")
+    pool.api.request("PATCH", f"allocations/{allocation['id']}", {"percent": 20})
+    dialog.get_by_role("button", name="Resize").click()
+    expect(dialog.get_by_text(f"Changed by {me}")).to_be_visible()
+    expect(dialog.get_by_role("radio", name="Yours: 35")).to_be_checked()
+    picture(page, screenshots, "resize-conflict")
+    dialog.get_by_role("radio", name="Theirs: 20").check()
+    expect(dialog.get_by_role("button", name="Resize")).to_be_disabled()
+    dialog.get_by_role("radio", name="Yours: 35").check()
+    dialog.get_by_role("button", name="Resize").click()
+    expect(dialog).to_have_count(0)
+    pool.wait("the new size", lambda: percent_of(pool) == 35)
+    assert [e for e in console.errors if "412" not in e] == []
+    console.errors.clear()
 
 
 def test_pointer_resizes_and_cancel_keeps_the_size(

@@ -170,6 +170,13 @@ test("a record of another operation than the change is not named in its place", 
   expect(await screen.findByText(/Changed by li/)).toBeTruthy();
 });
 
+test("who resized an allocation is named, although its grant has no record", async () => {
+  await saveDisputed();
+  row = { ...row, version: row.version + 1 };
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by li/)).toBeTruthy();
+});
+
 test("no user is named if several have changed the object", async () => {
   await saveDisputed();
   change({ max_idle_seconds: 45 }, "wang");
@@ -201,6 +208,17 @@ test("a changed row is shown to who does not receive it from the feed", async ()
   fireEvent.click(save());
   await closed();
   expect(cache.getQueryData(["rows", "pool"])).toMatchObject([{ max_lifetime_seconds: 90 }]);
+});
+
+test("a user whom others have changed meanwhile is deactivated, and keeps their changes", async () => {
+  const spec = SPECS.find((s) => s.kind === "users" && s.name === "deactivate");
+  change({ is_active: true });
+  const seen = { kind: "users", id: "9", name: "x", version: row.version } as const;
+  change({ email: "x@example.org" });
+  await perform(spec as NonNullable<typeof spec>, [seen]);
+  fireEvent.click(await screen.findByRole("button", { name: "Deactivate" }));
+  await closed();
+  expect(row).toMatchObject({ is_active: false, email: "x@example.org" });
 });
 
 const FORMS = SPECS.filter((s) => /^action\.(edit|rename|move|resize)$/.test(s.label));

@@ -31,7 +31,7 @@ export interface Edit<K extends EditableKind> {
 type Dialog = Partial<Pick<FormDialogProps, "description" | "verb">>;
 
 /** An object in a form: as it was read, and what the form would change. */
-class Editing<K extends EditableKind> {
+export class Editing<K extends EditableKind> {
   constructor(
     private readonly kind: K,
     private readonly id: string,
@@ -96,6 +96,24 @@ class Editing<K extends EditableKind> {
       })),
     };
   }
+}
+
+/** Turn a switch of an object, in the version that a list shows. */
+export async function turn<K extends EditableKind>(
+  kind: K,
+  { id, version }: Actionable,
+  field: Field & { name: keyof ChangeOf<K> & keyof ObjectOf<K> },
+  on: boolean,
+) {
+  const { name } = field;
+  const edit: Edit<K> = {
+    fields: [field],
+    values: (row) => ({ [name]: Boolean(row[name]) }),
+    settings: (v) => v as ChangeOf<K>,
+  };
+  const shown = { row: { [name]: !on } as unknown as ObjectOf<K>, version: `"${version}"` };
+  const read = version === undefined ? await readObject(kind, id) : shown;
+  return new Editing(kind, id, edit, read).send({ [name]: on });
 }
 
 /** Read an object and open the form of its values. */

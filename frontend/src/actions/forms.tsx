@@ -66,7 +66,7 @@ export const admitGpu = (x: Actionable) =>
 
 export const resizeAllocation = (x: Actionable) =>
   openEdit("allocations", x, RESIZING(x.id), "action.resize", { verb: t("action.resize") });
-const RESIZING = (id: string): Edit<"allocations"> => ({
+export const RESIZING = (id: string): Edit<"allocations"> => ({
   fields: [
     { name: "percent", label: "field.percent", type: "number", help: "help.percent" },
     { name: "memory_bytes", label: "field.memoryGib", type: "number", help: "help.memoryGib" },

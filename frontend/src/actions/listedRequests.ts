@@ -1,6 +1,6 @@
 // Requests of the actions on objects that only lists show.
 import { api, idempotencyKey, unwrap } from "../api/client";
-import { changeShown } from "../api/objects";
+import { turn } from "./edit";
 import type { Actionable } from "./kinds";
 
 const roleAt = (role_id: string) => ({ params: { path: { role_id } } });
@@ -32,8 +32,13 @@ export const deleteSite = async (id: string) =>
 const definitionAt = (definition_id: string) => ({
   params: { path: { definition_id } },
 });
-export const enableDefinition = (definition: Actionable, enabled: boolean) =>
-  changeShown("alarm-definitions", definition, { enabled });
+export const enableDefinition = (definition: Actionable, on: boolean) =>
+  turn(
+    "alarm-definitions",
+    definition,
+    { name: "enabled", label: "alarm.enabled", type: "switch" },
+    on,
+  );
 export const deleteDefinition = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/alarm-definitions/{definition_id}", definitionAt(id)));
 export const acknowledgeAlarm = async (alarm_id: string, text: string) =>

@@ -1,6 +1,6 @@
 // Requests of the actions.
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
-import { changeShown } from "../api/objects";
+import { turn } from "./edit";
 import type { Actionable } from "./kinds";
 
 const headers = () => idempotencyKey();
@@ -69,8 +69,8 @@ export const forceRelease = async (id: string) =>
   unwrap(await api.POST("/api/v1/allocations/{allocation_id}/force-release", allocationAt(id)));
 
 const userAt = (user_id: string) => ({ params: { path: { user_id } } });
-export const setActive = (user: Actionable, is_active: boolean) =>
-  changeShown("users", user, { is_active });
+export const setActive = (user: Actionable, on: boolean) =>
+  turn("users", user, { name: "is_active", label: "field.active", type: "switch" }, on);
 export const deleteUser = async (id: string) =>
   unwrap(await api.DELETE("/api/v1/users/{user_id}", userAt(id)));
 export const newPassword = async (id: string) =>

@@ -15,14 +15,18 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test("a moved edge changes the version of the allocation that the bar shows", async () => {
+const SHOWN = { id: "1", name: "a", gpu_count: 1, memory_bytes: 0, percent: 30, version: 7 };
+const answer = (data: object, status: number, version: number) =>
+  ({
+    ...(status < 400 ? { data } : { error: data }),
+    response: new Response(null, { status, headers: { ETag: `"${version}"` } }),
+  }) as never;
+
+/** Move the edge to 40 % and confirm it. */
+async function confirmMove() {
   answerActions(["resize"]);
-  const send = vi.spyOn(api, "PATCH").mockResolvedValue({
-    data: { id: "1", version: 8 },
-    response: new Response(null, { status: 202 }),
-  } as never);
   const props = {
-    allocation: { id: "1", name: "a", gpu_count: 1, memory_bytes: 0, version: 7 } as Allocation,
+    allocation: SHOWN as Allocation,
     partition: { id: "p", memory_bytes: 3 * GIB } as Partition,
     gpu,
     most: 80,
@@ -33,9 +37,37 @@ test("a moved edge changes the version of the allocation that the bar shows", as
   fireEvent.keyDown(await screen.findByRole("slider"), { key: "Enter" });
   const dialog = within(await screen.findByRole("dialog"));
   fireEvent.click(dialog.getByRole("button", { name: "Resize" }));
+  return dialog;
+}
+
+test("a moved edge changes the version of the allocation that the bar shows", async () => {
+  const send = vi.spyOn(api, "PATCH").mockResolvedValue(answer({ id: "1", version: 8 }, 202, 8));
+  await confirmMove();
   await waitFor(() => expect(send).toHaveBeenCalledTimes(1));
   const headers = { "If-Match": '"7"' };
   expect(send.mock.calls[0]?.[1]).toMatchObject({ body: { percent: 40 }, headers });
+});
+
+test("a size that others have changed meanwhile is asked for, and sent in their version", async () => {
+  cache.setQueryData(["me"], { privileges: ["audit.read"] });
+  vi.spyOn(api, "GET").mockImplementation((async (path: string) =>
+    path === "/api/v1/audit"
+      ? answer({ items: [{ actor: "li", after: { version: 8 } }] }, 200, 0)
+      : answer({ ...SHOWN, percent: 20, version: 8 }, 200, 8)) as never);
+  const send = vi
+    .spyOn(api, "PATCH")
+    .mockResolvedValueOnce(answer({ code: "stale", detail: "It changed." }, 412, 8))
+    .mockResolvedValue(answer({ id: "1", version: 9 }, 202, 9));
+  const dialog = await confirmMove();
+  expect(await dialog.findByText(/Changed by li/)).toBeTruthy();
+  const resize = dialog.getByRole<HTMLButtonElement>("button", { name: "Resize" });
+  fireEvent.click(dialog.getByRole("radio", { name: "Theirs: 20" }));
+  expect(resize.disabled).toBe(true);
+  fireEvent.click(dialog.getByRole("radio", { name: "Yours: 40" }));
+  fireEvent.click(resize);
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const headers = { "If-Match": '"8"' };
+  expect(send.mock.calls[1]?.[1]).toMatchObject({ body: { percent: 40 }, headers });
 });
 
 test("keys move the edge by one and ten percent, between one percent and what is free", () => {
@@ -49,10 +81,10 @@ test("keys move the edge by one and ten percent, between one percent and what is
 });
 
 test("an allocation that was requested in percent is resized in percent", () => {
-  expect(sizeFor({ memory_bytes: 0 } as Allocation, gpu, 45)).toEqual({ percent: 45 });
+  expect(sizeFor({ memory_bytes: 0 } as Allocation, gpu, 45)).toEqual({ percent: "45" });
 });
 
 test("an allocation that was requested in bytes keeps its percent of compute", () => {
   const size = sizeFor({ memory_bytes: 2 * GIB } as Allocation, gpu, 33);
-  expect(size).toEqual({ memory_bytes: Math.floor(3.3 * 1024) * 2 ** 20 });
+  expect(size).toEqual({ memory_bytes: String(Math.floor(3.3 * 1024) / 1024) });
 });

@@ -4,27 +4,30 @@ import { Tooltip } from "@patternfly/react-core";
 import { type KeyboardEvent, type PointerEvent, useRef } from "react";
 import { change } from "../actions/change";
 import { openDialog } from "../actions/dialogs";
+import { Editing } from "../actions/edit";
+import { RESIZING } from "../actions/forms";
 import { useActions } from "../actions/queries";
 import { allocationName } from "../allocations/names";
 import { resizeCurl } from "../allocations/request";
 import type { Allocation, Gpu, Partition } from "../api/client";
-import { changeShown } from "../api/objects";
 import { gib } from "../format";
 import { counted, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
+import type { FormValues } from "../ui/fields";
 
 const STEP = 1;
 const BIG_STEP = 10;
-const MIB = 2 ** 20;
+const [MIB, GIB] = [2 ** 20, 2 ** 30];
 
 /** Size of a partition in percent of its GPU's memory. */
 export const percentOf = (p: Partition, gpu: Gpu) =>
   Math.max(1, Math.round((100 * p.memory_bytes) / gpu.memory_bytes));
 
-/** The change that gives the partitions of an allocation this share of the GPU. */
-export function sizeFor(allocation: Allocation, gpu: Gpu, percent: number) {
-  if (!allocation.memory_bytes) return { percent };
-  return { memory_bytes: Math.floor((gpu.memory_bytes * percent) / 100 / MIB) * MIB };
+/** The value in the form of a resize that gives the partitions of an allocation this share. */
+export function sizeFor(allocation: Allocation, gpu: Gpu, percent: number): FormValues {
+  if (!allocation.memory_bytes) return { percent: String(percent) };
+  const bytes = Math.floor((gpu.memory_bytes * percent) / 100 / MIB) * MIB;
+  return { memory_bytes: String(bytes / GIB) };
 }
 
 /** Return the size after a key, or null if the key does not change it. */
@@ -57,8 +60,11 @@ interface Props {
 function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent: number) {
   const name = allocationName(allocation);
   const action = t("action.resize");
-  const size = sizeFor(allocation, gpu, percent);
-  const call = `PATCH /api/v1/allocations/${allocation.id} ${JSON.stringify(size)}`;
+  const { id, version } = allocation;
+  const read = { row: allocation, version: `"${version}"` };
+  const editing = new Editing("allocations", id, RESIZING(id), read);
+  const wanted = { ...editing.shown, ...sizeFor(allocation, gpu, percent) };
+  const call = `PATCH /api/v1/allocations/${id} ${JSON.stringify(editing.change(wanted))}`;
   const text = counted("bar.resizeText", allocation.gpu_count ?? 1, {
     from: percentOf(partition, gpu),
     to: percent,
@@ -75,13 +81,11 @@ function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent:
         title={t("form.title", { action, name })}
         description={`${text} ${call}`}
         fields={[]}
+        initial={wanted}
+        isUnchanged={(v) => editing.changed(v).length === 0}
         verb={action}
-        command={() => resizeCurl(allocation.id, size, location.origin)}
-        submit={async () =>
-          change(t("result.done", { action, name }), () =>
-            changeShown("allocations", allocation, size),
-          )
-        }
+        command={(v) => resizeCurl(id, editing.change(v), location.origin)}
+        submit={(v) => change(t("result.done", { action, name }), () => editing.send(v))}
         close={end}
       />
     );
