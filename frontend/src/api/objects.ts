@@ -64,16 +64,6 @@ export async function changeObject<K extends EditableKind>(
   showChanged(kind, unwrap(answer));
 }
 
-/** Change an object in the version that a list shows; without a list, in that of now. */
-export async function changeShown<K extends EditableKind>(
-  kind: K,
-  { id, version }: { id: string; version?: number },
-  body: ChangeOf<K>,
-): Promise<void> {
-  const shown = version === undefined ? (await readObject(kind, id)).version : `"${version}"`;
-  return changeObject(kind, id, body, shown);
-}
-
 /** Show a changed row at once: a role at one object of the inventory does not show its changes. */
 function showChanged(kind: EditableKind, row: { id: string; version?: number }) {
   const feedKind = kind.slice(0, -1);
@@ -87,8 +77,9 @@ function showChanged(kind: EditableKind, row: { id: string; version?: number }) 
 const numberOf = (version: string) => Number(version.replaceAll('"', ""));
 
 /**
- * Return who has made all changes of an object between two versions, or "" if several users have,
- * or if that cannot be known.
+ * Return who has made the changes of an object between two versions, or "" if several users have,
+ * or if that cannot be known. Versions without a record are those of the appliance itself, such as
+ * that of the grant of a resize.
  */
 export async function changesBy(id: string, from: string, to: string): Promise<string> {
   if (!cache.getQueryData<Me>(["me"])?.privileges.includes("audit.read")) return "";
@@ -100,12 +91,9 @@ export async function changesBy(id: string, from: string, to: string): Promise<s
       (page) => page.items,
       () => [], // the conflict is shown in any case
     );
-  const actors = new Map(
-    records.map((r) => [(r.after as { version?: number } | undefined)?.version, r.actor]),
-  );
-  const found = new Set<string>();
-  for (let version = numberOf(from) + 1; version <= numberOf(to); version += 1)
-    found.add(actors.get(version) ?? "");
+  const isBetween = ({ version = 0 }: { version?: number }) =>
+    numberOf(from) < version && version <= numberOf(to);
+  const found = new Set(records.filter((r) => isBetween(r.after ?? {})).map((r) => r.actor));
   const [actor = ""] = found;
   return found.size === 1 && actor !== "system" ? actor : "";
 }
