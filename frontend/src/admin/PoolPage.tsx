@@ -11,7 +11,7 @@ import { counted, t } from "../text/text";
 import { ObjectLink, useNames } from "../ui/ObjectLink";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property } from "../ui/Properties";
-import { Loaded, QueryState } from "../ui/states";
+import { Loaded, Permitted, QueryState } from "../ui/states";
 import { AccessPane } from "./AccessPane";
 import { Detail } from "./useDetail";
 
@@ -70,14 +70,16 @@ function Summary({ pool }: { pool: Pool }) {
       <Panel title={t("node.gpus")} detail={counted("count.gpu", gpus.length)}>
         <GpuTable gpus={gpus} />
       </Panel>
-      <AllocationTable title={t("allocation.current")} allocations={allocations} />
+      <Permitted kind="allocation">
+        <AllocationTable title={t("allocation.current")} allocations={allocations} />
+      </Permitted>
     </>
   );
 }
 
 export default function PoolPage() {
   return (
-    <Loaded kinds={["gpu", "allocation", "pool", "partition"]}>
+    <Loaded kinds={["gpu", "pool", "partition"]} optional={["allocation"]}>
       <Detail
         list="pools"
         kind="pools"

@@ -2,7 +2,8 @@
 import { QueryClient } from "@tanstack/react-query";
 import { Problem } from "./client";
 
-const isFinal = (error: Error) =>
+/** Whether the same request would fail again. */
+export const isFinal = (error: Error | null) =>
   error instanceof Problem && error.status >= 400 && error.status < 500;
 
 export const cache = new QueryClient({

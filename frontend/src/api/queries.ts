@@ -14,6 +14,7 @@ import {
   api,
   unwrap,
 } from "./client";
+import { isFinal } from "./cache";
 import { NEWEST, OPEN_STATES, readMerged } from "./rows";
 
 interface Rows {
@@ -42,7 +43,8 @@ async function readAllocations(): Promise<Allocation[]> {
     ),
   );
   const newest = api.GET("/api/v1/allocations", newestPage).then(unwrap);
-  const rows = [...(await Promise.all(open)).flat(), ...(await newest).items];
+  const [pages, page] = await Promise.all([Promise.all(open), newest]);
+  const rows = [...pages.flat(), ...page.items];
   const unique = new Map(rows.map((a) => [a.id, a]));
   return [...unique.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
 }
@@ -74,6 +76,8 @@ export const rowsQuery = <K extends Kind>(kind: K) =>
     queryKey: ["rows", kind],
     queryFn: () => readMerged(kind, readers[kind]) as Promise<Rows[K][]>,
     staleTime: Number.POSITIVE_INFINITY,
+    // A refused list is read again with the next feed: other roles end the one that is open.
+    retryOnMount: (query) => !isFinal(query.state.error),
   });
 
 const NONE: never[] = [];

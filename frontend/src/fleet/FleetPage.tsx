@@ -10,7 +10,7 @@ import { CapacityCard } from "../inventory/CapacityCard";
 import { t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
-import { Loaded, QueryState } from "../ui/states";
+import { Loaded, Permitted, QueryState } from "../ui/states";
 import { type Pane, TabPanes } from "../ui/TabPanes";
 import { GpuTable } from "./GpuTable";
 import { HeatMap } from "./HeatMap";
@@ -103,8 +103,10 @@ const PANES: readonly Pane[] = [
       <>
         <HeatMap />
         <CapacityCard />
-        <Queue />
-        <Idle />
+        <Permitted kind="allocation">
+          <Queue />
+          <Idle />
+        </Permitted>
         <TimeToGpu />
       </>
     ),
@@ -117,7 +119,7 @@ export default function FleetPage() {
   return (
     <>
       <PageHeader title={t("nav.fleet")} />
-      <Loaded kinds={["node", "gpu", "partition", "allocation", "session"]}>
+      <Loaded kinds={["node", "gpu", "partition"]} optional={["allocation", "session"]}>
         <TabPanes label={t("nav.fleet")} panes={PANES} />
       </Loaded>
     </>

@@ -14,7 +14,7 @@ import { t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property, labelText } from "../ui/Properties";
-import { Loaded, MissingPage } from "../ui/states";
+import { Loaded, MissingPage, Permitted } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
 import { DuplicateAlert } from "./DuplicateGpu";
 import { NodeState } from "./NodeState";
@@ -74,8 +74,12 @@ function Summary({ gpu }: { gpu: Gpu }) {
       <DuplicateAlert gpu={gpu} />
       <Bar gpu={gpu} />
       <GpuCharts gpu={gpu} />
-      <SessionTable sessions={sessions} />
-      <AllocationTable allocations={allocations} title={t("allocation.onGpu")} />
+      <Permitted kind="session">
+        <SessionTable sessions={sessions} />
+      </Permitted>
+      <Permitted kind="allocation">
+        <AllocationTable allocations={allocations} title={t("allocation.onGpu")} />
+      </Permitted>
     </>
   );
 }
@@ -135,7 +139,7 @@ function Workspace() {
 
 export default function GpuPage() {
   return (
-    <Loaded kinds={["gpu", "node", "partition", "allocation", "session"]}>
+    <Loaded kinds={["gpu", "node", "partition"]} optional={["allocation", "session"]}>
       <Workspace />
     </Loaded>
   );

@@ -235,7 +235,7 @@ export function InventoryTree() {
         onChange={(_, v) => setFilter(v)}
         onClear={() => setFilter("")}
       />
-      <Loaded kinds={["node", "gpu", "pool", "partition", "allocation"]}>
+      <Loaded kinds={["node", "gpu", "partition"]} optional={["pool", "allocation"]}>
         <Tree key={view} view={view} filter={filter} clear={() => setFilter("")} />
       </Loaded>
     </div>

@@ -15,7 +15,7 @@ import { coded, t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property, labelText } from "../ui/Properties";
-import { Loaded, MissingPage, QueryState } from "../ui/states";
+import { Loaded, MissingPage, Permitted, QueryState } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
 import { AccessPane } from "../admin/AccessPane";
 import { GpuCharts } from "../charts/GpuCharts";
@@ -112,7 +112,9 @@ function Summary({ node }: { node: Node }) {
         {gpus.length === 0 && <p className="bb-quiet">{t("node.noGpus")}</p>}
       </Panel>
       {node.state !== "ready" && <Blockers node={node} />}
-      <AllocationTable title={t("node.allocations")} allocations={allocations} />
+      <Permitted kind="allocation">
+        <AllocationTable title={t("node.allocations")} allocations={allocations} />
+      </Permitted>
       <Panel title={t("work.properties")}>
         <Properties properties={properties(node)} />
       </Panel>
@@ -129,7 +131,9 @@ function Monitor({ node }: { node: Node }) {
         <GpuCharts key={g.id} gpu={g} />
       ))}
       <ObjectAlarms target={{ kind: "nodes", id: node.id }} />
-      <SessionTable sessions={sessions} />
+      <Permitted kind="session">
+        <SessionTable sessions={sessions} />
+      </Permitted>
     </>
   );
 }
@@ -172,7 +176,7 @@ function Workspace() {
 
 export default function NodePage() {
   return (
-    <Loaded kinds={["node", "gpu", "partition", "allocation", "session"]}>
+    <Loaded kinds={["node", "gpu", "partition"]} optional={["allocation", "session"]}>
       <Workspace />
     </Loaded>
   );

@@ -12,7 +12,7 @@ import { counted, t } from "../text/text";
 import { DeniedButton } from "../ui/DeniedButton";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
-import { Loaded, StateBlock } from "../ui/states";
+import { Loaded, Permitted, StateBlock } from "../ui/states";
 import { CapacityCard } from "./CapacityCard";
 import { GpuRow } from "./GpuRow";
 import { NodeState } from "./NodeState";
@@ -62,12 +62,16 @@ function Tiles({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
         text={t("overview.allocated", { total: gib(totalBytes) })}
         to="/allocations"
       />
-      <Tile
-        value={sessions.length}
-        text={counted("overview.programs", sessions.length)}
-        to="/allocations"
-      />
-      <Tile value={queued} text={counted("overview.queued", queued)} to="/allocations" />
+      <Permitted kind="session">
+        <Tile
+          value={sessions.length}
+          text={counted("overview.programs", sessions.length)}
+          to="/allocations"
+        />
+      </Permitted>
+      <Permitted kind="allocation">
+        <Tile value={queued} text={counted("overview.queued", queued)} to="/allocations" />
+      </Permitted>
     </Gallery>
   );
 }
@@ -170,7 +174,7 @@ export function OverviewPage() {
         }
       />
       <PageSection className="bb-stack">
-        <Loaded kinds={["node", "gpu", "partition", "allocation", "session"]}>
+        <Loaded kinds={["node", "gpu", "partition"]} optional={["allocation", "session"]}>
           <Overview />
         </Loaded>
       </PageSection>

@@ -13,7 +13,7 @@ import { type UseQueryResult, useQueries } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Problem } from "../api/client";
-import { type Kind, rowsQuery } from "../api/queries";
+import { type Kind, rowsQuery, useLoaded } from "../api/queries";
 import { t } from "../text/text";
 
 interface StateBlockProps {
@@ -53,8 +53,11 @@ export function LoadingState() {
   );
 }
 
+const isForbidden = (error: unknown): error is Problem =>
+  error instanceof Problem && error.status === 403;
+
 export function ErrorState({ error, retry }: { error: unknown; retry: () => void }) {
-  if (error instanceof Problem && error.status === 403)
+  if (isForbidden(error))
     return <StateBlock status="warning" title={t("state.forbidden")} body={error.message} />;
   const reason = error instanceof Error ? error.message : String(error);
   return (
@@ -120,11 +123,19 @@ export function QueryState<T>({
   return <LoadingState />;
 }
 
+interface LoadedProps {
+  kinds: readonly Kind[];
+  /** Kinds that the page shows to those who may view them: see `Permitted`. */
+  optional?: readonly Kind[];
+  children: ReactNode;
+}
+
 /** Show children when the live lists of these kinds are loaded. */
-export function Loaded({ kinds, children }: { kinds: readonly Kind[]; children: ReactNode }) {
-  const queries = useQueries({
-    queries: kinds.map((kind) => rowsQuery(kind) as ReturnType<typeof rowsQuery>),
+export function Loaded({ kinds, optional = [], children }: LoadedProps) {
+  const read = useQueries({
+    queries: [...kinds, ...optional].map((kind) => rowsQuery(kind) as ReturnType<typeof rowsQuery>),
   });
+  const queries = read.filter((q, i) => i < kinds.length || !isForbidden(q.error));
   const failed = queries.find((q) => q.data === undefined && q.error);
   if (failed)
     return (
@@ -136,4 +147,9 @@ export function Loaded({ kinds, children }: { kinds: readonly Kind[]; children: 
       />
     );
   return queries.every((q) => q.data !== undefined) ? children : <LoadingState />;
+}
+
+/** Show children to those who may view this optional kind of the `Loaded` around it. */
+export function Permitted({ kind, children }: { kind: Kind; children: ReactNode }) {
+  return useLoaded(kind) ? children : null;
 }
