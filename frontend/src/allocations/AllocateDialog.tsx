@@ -58,7 +58,7 @@ function Preview({ wanted, gpuId }: { wanted: Wanted; gpuId: string | undefined 
   );
 }
 
-function Result({ created }: { created: Allocation }) {
+function Result({ created, onClose }: { created: Allocation; onClose: () => void }) {
   const current = allocationsById(useRows("allocation")).get(created.id) ?? created;
   if (hasEnded(current))
     return (
@@ -87,7 +87,7 @@ function Result({ created }: { created: Allocation }) {
         {`busbar allocation attach ${current.id} -- python train.py`}
       </ClipboardCopy>
       <p>
-        <Link to={`/allocations/${current.id}`}>
+        <Link to={`/allocations/${current.id}`} onClick={onClose}>
           {t("action.open", { name: allocationName(current) })}
         </Link>
       </p>
@@ -124,7 +124,7 @@ export function AllocateDialog({ onClose, preset = {} }: { onClose: () => void; 
       <ModalHeader title={t("action.allocate")} labelId="allocate-title" />
       <ModalBody tabIndex={0}>
         {create.data ? (
-          <Result created={create.data} />
+          <Result created={create.data} onClose={onClose} />
         ) : (
           <Form
             id="allocate"
