@@ -1,4 +1,4 @@
-"""Decisions at the exact limit: a period includes its begin and excludes its end."""
+"""Decisions at the exact limit. A period includes its begin and excludes its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils import timezone
 from appliance.allocations import eviction, idleness, leases
 from appliance.allocations.models import Allocation
 from appliance.allocations.placement import Request
-from appliance.allocations.snapshot import Start, WaitingRule
+from appliance.allocations.snapshot import Entitlement, Start, WaitingRule
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool
 from appliance.runtime.live_settings import current
@@ -21,11 +21,13 @@ from appliance.runtime.setting_sections import AllocationSettings
 from tests.appliance.conftest import GIB, Cast, applied, body
 from tests.appliance.test_placement import gpu
 from tests.appliance.test_queue import (
+    BLUE,
     NOW,
     RED,
     RESERVED,
     decide,
     pending,
+    project,
     rule,
     running,
     snapshot,
@@ -75,6 +77,21 @@ def test_allocation_that_ends_with_the_begin_of_a_reservation_leaves_its_gpu_to_
     held = running(8, gpus, Request(1, 100), preemptible=False, ends_at=end)
     state = snapshot(gpus, [held], reservations=[RESERVED])
     assert isinstance(decide(state, STAYS)[1], Start) is starts
+
+
+@pytest.mark.parametrize(
+    ("quota", "outcome"), [(99, WaitingRule.RECLAIM), (100, WaitingRule.CAPACITY)]
+)
+def test_project_that_uses_exactly_its_quota_gives_nothing_back(
+    quota: int, outcome: WaitingRule
+) -> None:
+    entitlements = {
+        project(RED): Entitlement("red", quota_percent=100),
+        project(BLUE): Entitlement("blue", quota_percent=quota),
+    }
+    used = running(8, [gpu(1)], Request(1, 100), BLUE)
+    state = snapshot([gpu(1)], [used], entitlements)
+    assert rule(decide(state, pending(1, Request(1, 100), RED))[1]) is outcome
 
 
 @pytest.fixture
