@@ -60,8 +60,8 @@ class AllocationRequest:
     mode: Annotated[
         str,
         typer.Option(
-            help="Meaning of the percent: shared (in proportion to the others), capped (never more)"
-            " or guaranteed (at least)."
+            help="Meaning of the percent: shared (in proportion to the others), capped (never"
+            " more), guaranteed (at least) or exclusive (whole GPUs, as with --exclusive)."
         ),
     ] = "shared"
     priority: Annotated[

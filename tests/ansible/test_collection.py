@@ -159,9 +159,10 @@ def assert_maintenance_begins_and_ends(appliance: Appliance, module: RunModule) 
 
 
 def assert_allocation_is_held_and_released(appliance: Appliance, run_module: RunModule) -> None:
-    options = {"name": "held", "percent": 25, "wait_seconds": 60}
+    options = {"name": "held", "percent": 25, "compute_mode": "capped", "wait_seconds": 60}
     created = run_module("allocation", **options)["allocation"]
     assert created["state"] == "active" and appliance.api.items("partitions")
+    assert created["compute_mode"] == "capped"
     held = run_module("allocation", **options)
     assert not held["changed"] and held["allocation"]["id"] == created["id"]
     options["percent"] = 40

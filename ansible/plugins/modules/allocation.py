@@ -53,6 +53,13 @@ options:
   memory_bytes:
     description: Memory on each GPU. Without O(percent), compute is proportional to the memory.
     type: int
+  compute_mode:
+    description:
+      - Meaning of the share of the compute, V(shared) if omitted.
+      - V(shared) is in proportion to that of the others that use the GPU, V(capped) never more,
+        V(guaranteed) at least, and what is idle, V(exclusive) whole GPUs.
+    type: str
+    choices: [shared, capped, guaranteed, exclusive]
   same_node:
     description: Place all GPUs on one node.
     type: bool
@@ -157,6 +164,7 @@ SIZE = {"percent": {"type": "int"}, "memory_bytes": {"type": "int"}}
 FIXED = {
     "pool": {"type": "str"},
     "gpu_count": {"type": "int"},
+    "compute_mode": {"type": "str", "choices": ["shared", "capped", "guaranteed", "exclusive"]},
     "same_node": {"type": "bool"},
     "model": {"type": "str"},
     "selector": {"type": "dict"},

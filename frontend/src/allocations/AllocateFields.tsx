@@ -15,20 +15,23 @@ import { useQuery } from "@tanstack/react-query";
 import { listQuery } from "../api/lists";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
-import { counted, t } from "../text/text";
-import type { Wanted } from "./request";
+import { coded, counted, t } from "../text/text";
+import { MODES, type Wanted, isWhole } from "./request";
 
 const HOURS = [1, 4, 8, 24, 72, 168];
 const MAX_GPUS = 16;
 const whole = (text: string, min: number, max: number) =>
   Math.min(max, Math.max(min, Math.round(Number(text)) || min));
 
+const modes = () =>
+  MODES.map((mode): [string, string] => [mode, coded("compute_mode.help", mode, mode)]);
+
 interface FieldsProps {
   wanted: Wanted;
   set: (fresh: Partial<Wanted>) => void;
 }
 
-function Choice({
+function Choice<V extends string>({
   id,
   label,
   value,
@@ -37,13 +40,13 @@ function Choice({
 }: {
   id: string;
   label: string;
-  value: string;
+  value: V;
   options: [value: string, text: string][];
-  onChange: (value: string) => void;
+  onChange: (value: V) => void;
 }) {
   return (
     <FormGroup label={label} fieldId={id}>
-      <FormSelect id={id} value={value} onChange={(_, v) => onChange(v)}>
+      <FormSelect id={id} value={value} onChange={(_, v) => onChange(v as V)}>
         {options.map(([v, text]) => (
           <FormSelectOption key={v} value={v} label={text} />
         ))}
@@ -54,14 +57,42 @@ function Choice({
 
 const same = (names: string[]): [string, string][] => names.map((n) => [n, n]);
 
+function Share({ wanted: w, set }: FieldsProps) {
+  const gpus = useRows("gpu").filter((g) => g.pool === w.pool);
+  const largest = Math.max(0, ...gpus.map((g) => g.memory_bytes));
+  const label = t("allocate.share", { percent: w.percent });
+  return (
+    <FormGroup
+      label={
+        largest
+          ? `${label}, ${t("allocate.upTo", { size: gib((largest * w.percent) / 100) })}`
+          : label
+      }
+      fieldId="percent"
+    >
+      <Slider
+        id="percent"
+        value={w.percent}
+        min={1}
+        max={100}
+        step={1}
+        thumbAriaLabel={t("allocate.percent")}
+        onChange={(_, slid, typed) => set({ percent: whole(String(typed ?? slid), 1, 100) })}
+        isInputVisible
+        showBoundaries={false}
+        inputValue={w.percent}
+        inputLabel="%"
+        inputAriaLabel={t("allocate.percent")}
+      />
+    </FormGroup>
+  );
+}
+
 export function BasicFields({ wanted: w, set }: FieldsProps) {
   const pools = useRows("pool").map((p) => p.name);
   const projects = (useQuery(listQuery("projects")).data ?? [{ name: w.project }]).map(
     (p) => p.name,
   );
-  const gpus = useRows("gpu").filter((g) => g.pool === w.pool);
-  const largest = Math.max(0, ...gpus.map((g) => g.memory_bytes));
-  const label = t("allocate.share", { percent: w.percent });
   return (
     <>
       <FormGroup label={t("field.name")} fieldId="name">
@@ -118,29 +149,14 @@ export function BasicFields({ wanted: w, set }: FieldsProps) {
           />
         </GridItem>
       </Grid>
-      <FormGroup
-        label={
-          largest
-            ? `${label}, ${t("allocate.upTo", { size: gib((largest * w.percent) / 100) })}`
-            : label
-        }
-        fieldId="percent"
-      >
-        <Slider
-          id="percent"
-          value={w.percent}
-          min={1}
-          max={100}
-          step={1}
-          thumbAriaLabel={t("allocate.percent")}
-          onChange={(_, slid, typed) => set({ percent: whole(String(typed ?? slid), 1, 100) })}
-          isInputVisible
-          showBoundaries={false}
-          inputValue={w.percent}
-          inputLabel="%"
-          inputAriaLabel={t("allocate.percent")}
-        />
-      </FormGroup>
+      <Choice
+        id="mode"
+        label={t("allocate.mode")}
+        value={w.mode}
+        options={modes()}
+        onChange={(mode) => set({ mode })}
+      />
+      {!isWhole(w) && <Share wanted={w} set={set} />}
     </>
   );
 }
@@ -148,18 +164,20 @@ export function BasicFields({ wanted: w, set }: FieldsProps) {
 export function MoreFields({ wanted: w, set }: FieldsProps) {
   return (
     <Grid hasGutter md={6}>
-      <GridItem>
-        <FormGroup label={t("allocate.memory")} fieldId="memory">
-          <TextInput
-            id="memory"
-            type="number"
-            min={0}
-            step="any"
-            value={w.memoryGib}
-            onChange={(_, memoryGib) => set({ memoryGib })}
-          />
-        </FormGroup>
-      </GridItem>
+      {!isWhole(w) && (
+        <GridItem>
+          <FormGroup label={t("allocate.memory")} fieldId="memory">
+            <TextInput
+              id="memory"
+              type="number"
+              min={0}
+              step="any"
+              value={w.memoryGib}
+              onChange={(_, memoryGib) => set({ memoryGib })}
+            />
+          </FormGroup>
+        </GridItem>
+      )}
       <GridItem>
         <FormGroup label={t("allocate.model")} fieldId="model">
           <TextInput id="model" value={w.model} onChange={(_, model) => set({ model })} />

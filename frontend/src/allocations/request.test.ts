@@ -20,6 +20,22 @@ test("conditions become options and fields of the request", () => {
   });
 });
 
+test("the compute mode is an option and a field of the request, and none by default", () => {
+  const capped = { ...INITIAL, mode: "capped" as const };
+  expect(commandLine(capped)).toContain("-p 25 --mode capped");
+  expect(requestBody(capped)).toMatchObject({ compute_mode: "capped", percent: 25 });
+  expect(requestBody(INITIAL)).not.toHaveProperty("compute_mode");
+});
+
+test("a request for whole GPUs has neither a share nor a size", () => {
+  const whole = { ...INITIAL, mode: "exclusive" as const, count: 2, memoryGib: "8" };
+  expect(commandLine(whole)).toBe("busbar allocation create -n 2 --exclusive --lifetime 8h");
+  const request = requestBody(whole);
+  expect(request).toMatchObject({ compute_mode: "exclusive", gpu_count: 2 });
+  expect(request).not.toHaveProperty("percent");
+  expect(request).not.toHaveProperty("memory_bytes");
+});
+
 test("an allocation of the console is kept by its lifetime, not by its page", () => {
   expect(requestBody(INITIAL)).toMatchObject({ hold: "lifetime", lifetime_seconds: 28_800 });
 });

@@ -1,16 +1,21 @@
 // A request for GPUs from the values of the dialog, and the same as command, curl and Ansible.
-import type { AllocationRequest } from "../api/client";
+import type { AllocationRequest, Schema } from "../api/client";
 import { labelsOf } from "../ui/fields";
 import { quoted } from "../ui/shellLine";
 
 const GIB = 2 ** 30;
 const HOUR = 3600;
 
+type Mode = Schema<"ComputeModeEnum">;
+export const MODES: readonly Mode[] = ["shared", "capped", "guaranteed", "exclusive"];
+
 export interface Wanted {
   name: string;
   pool: string;
   project: string;
   count: number;
+  mode: Mode;
+  /** Of each GPU, as its memory; without a meaning for whole GPUs. */
   percent: number;
   memoryGib: string;
   model: string;
@@ -25,6 +30,7 @@ export const INITIAL: Wanted = {
   pool: "default",
   project: "default",
   count: 1,
+  mode: "shared",
   percent: 25,
   memoryGib: "",
   model: "",
@@ -35,6 +41,9 @@ export const INITIAL: Wanted = {
   preemptible: true,
 };
 
+export const isWhole = (w: Wanted) => w.mode === "exclusive";
+const memoryOf = (w: Wanted) => (isWhole(w) ? 0 : Number(w.memoryGib));
+
 /** Return the body of the request; what has its default is left out. */
 export function requestBody(w: Wanted): AllocationRequest {
   const selector = labelsOf(w.labels);
@@ -43,10 +52,11 @@ export function requestBody(w: Wanted): AllocationRequest {
     pool: w.pool,
     project: w.project,
     gpu_count: w.count,
-    percent: w.percent,
+    ...(isWhole(w) ? {} : { percent: w.percent }),
+    ...(w.mode === INITIAL.mode ? {} : { compute_mode: w.mode }),
     hold: "lifetime",
     lifetime_seconds: w.hours * HOUR,
-    ...(Number(w.memoryGib) > 0 ? { memory_bytes: Math.round(Number(w.memoryGib) * GIB) } : {}),
+    ...(memoryOf(w) > 0 ? { memory_bytes: Math.round(memoryOf(w) * GIB) } : {}),
     ...(w.model ? { model: w.model } : {}),
     ...(Object.keys(selector).length > 0 ? { selector } : {}),
     ...(w.priority === INITIAL.priority ? {} : { priority: w.priority }),
@@ -58,8 +68,11 @@ export function requestBody(w: Wanted): AllocationRequest {
 export function commandLine(w: Wanted): string {
   const words = ["busbar", "allocation", "create"];
   if (w.name) words.push("--name", w.name);
-  words.push("-n", String(w.count), "-p", String(w.percent));
-  if (Number(w.memoryGib) > 0) words.push("--memory", `${w.memoryGib}GiB`);
+  words.push("-n", String(w.count));
+  if (isWhole(w)) words.push("--exclusive");
+  else words.push("-p", String(w.percent));
+  if (!isWhole(w) && w.mode !== INITIAL.mode) words.push("--mode", w.mode);
+  if (memoryOf(w) > 0) words.push("--memory", `${w.memoryGib}GiB`);
   if (w.pool !== INITIAL.pool) words.push("--pool", w.pool);
   if (w.project !== INITIAL.project) words.push("--project", w.project);
   if (w.model) words.push("--model", w.model);

@@ -23,6 +23,16 @@ export const codeTexts = {
   "compute_mode.capped": ["capped", "上限"],
   "compute_mode.guaranteed": ["guaranteed", "保证"],
   "compute_mode.exclusive": ["exclusive", "独占"],
+  "compute_mode.help.shared": [
+    "shared: in proportion to the others on the GPU",
+    "共享:与 GPU 上的其他分配成比例",
+  ],
+  "compute_mode.help.capped": ["capped: never more than the share", "上限:不超过份额"],
+  "compute_mode.help.guaranteed": [
+    "guaranteed: at least the share, and what is idle",
+    "保证:至少份额,以及空闲的算力",
+  ],
+  "compute_mode.help.exclusive": ["exclusive: whole GPUs", "独占:整个 GPU"],
   "enforcement.turns": ["enforced", "已强制执行"],
   "enforcement.coarse": [
     "enforced with a larger error: work needed more than 90 ms to end after a turn",

@@ -42,6 +42,7 @@ export const workTexts = {
   "allocate.fewer": ["Fewer GPUs", "减少 GPU"],
   "allocate.moreGpus": ["More GPUs", "增加 GPU"],
   "allocate.for": ["For at most", "最长时间"],
+  "allocate.mode": ["Compute mode", "算力模式"],
   "allocate.share": ["Of each: {percent} %", "每个 GPU:{percent} %"],
   "allocate.upTo": ["up to {size}", "最多 {size}"],
   "allocate.percent": ["Percent of each GPU", "每个 GPU 的百分比"],
