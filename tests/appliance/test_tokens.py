@@ -10,8 +10,9 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from appliance.accounts.authentication import is_valid
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.services import login
+from appliance.accounts.services import login, token_create
 from appliance.api.errors import ApplianceError
 from tests.appliance.conftest import Cast, body
 
@@ -41,6 +42,18 @@ def test_token_works_until_it_is_revoked(cast: Cast, client_of: Clients) -> None
     assert end is not None and abs(end - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
     assert alice.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
     assert program.get("/api/v1/me").status_code == 401
+
+
+def test_token_is_valid_including_the_moment_of_its_expiry(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, _ = token_create(user=cast.alice, name="ci", lifetime=timedelta(hours=1))
+    end = token.expires_at
+    assert end is not None
+    monkeypatch.setattr(timezone, "now", lambda: end)
+    assert is_valid(token)
+    monkeypatch.setattr(timezone, "now", lambda: end + timedelta(microseconds=1))
+    assert not is_valid(token)
 
 
 def test_only_administrators_see_and_revoke_tokens_of_others(
