@@ -13,6 +13,7 @@ from django.utils import timezone
 from appliance.allocations import eviction, idleness, leases
 from appliance.allocations.models import Allocation
 from appliance.allocations.placement import Request
+from appliance.allocations.queue import BACKFILL_LIMIT
 from appliance.allocations.snapshot import Entitlement, Start, WaitingRule
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool
@@ -92,6 +93,17 @@ def test_project_that_uses_exactly_its_quota_gives_nothing_back(
     used = running(8, [gpu(1)], Request(1, 100), BLUE)
     state = snapshot([gpu(1)], [used], entitlements)
     assert rule(decide(state, pending(1, Request(1, 100), RED))[1]) is outcome
+
+
+@pytest.mark.parametrize(("longer", "passes"), [(timedelta(0), True), (MOMENT, False)])
+def test_small_request_passes_a_large_one_until_the_limit_of_its_wait(
+    longer: timedelta, passes: bool
+) -> None:
+    gpus = [gpu(1), gpu(2)]
+    used = running(9, gpus, Request(1, 50), preemptible=False)
+    large = pending(1, Request(2, 100), created_at=NOW - BACKFILL_LIMIT - longer)
+    small = pending(2, Request(1, 30), BLUE)
+    assert isinstance(decide(snapshot(gpus, [used]), large, small)[2], Start) is passes
 
 
 @pytest.fixture

@@ -308,8 +308,8 @@ def test_defragmentation_plan_frees_gpus_and_overfills_none(
 
 
 def test_two_partly_used_gpus_become_one_full_and_one_empty() -> None:
-    gpus = [gpu(1, free=70), gpu(2, free=40)]
-    held = {7: (1, 30), 8: (2, 60)}
+    gpus = [gpu(1, free=60), gpu(2, free=40)]
+    held = {7: (1, 40), 8: (2, 60)}
     shares = {
         uuid.UUID(int=a): [Share(uuid.UUID(int=g), uuid.UUID(int=1), share_bytes(80 * GIB, p), p)]
         for a, (g, p) in held.items()
