@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "client/call.h"
+#include "client/memory_request.h"
 
 namespace busbar::client {
 
@@ -27,13 +28,14 @@ CUresult create_array(ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& shape, uin
   if (CUresult r = unsafe_in_capture()) return r;
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  wire::Encoder<> e(wire::Op::create_array, call.context_id());
-  e.put(call.reply_id()).put(shape).put(levels);
-  wire::Decoder reply = call.request_memory(e.finish(), e.size());
-  if (call.status()) return call.status();
-  out = reply.get<uint64_t>();
+  CUresult r = request_memory(call.context()->device, call.context(), [&](bool asks) {
+    wire::Encoder<> e(wire::Op::create_array, call.context_id());
+    e.put(call.reply_id()).put(shape).put(levels).put<uint32_t>(asks);
+    out = call.send_and_wait(e.finish(), e.size()).get<uint64_t>();
+    return call.status();
+  });
+  if (r) return r;
   call.add_object(kind, out);
-  if (!reply.ok()) return CUDA_ERROR_UNKNOWN;
   if (kind == ObjectKind::array) cache_shape((CUarray)out, shape);
   return CUDA_SUCCESS;
 }

@@ -3,7 +3,6 @@
 #include "client/event.h"
 #include "client/library.h"
 #include "client/mapped.h"
-#include "client/memory_request.h"
 
 namespace busbar::client {
 
@@ -70,12 +69,6 @@ CUresult Call::device(CUdevice ordinal, uint32_t& id) {
   }
   id = d->remote;
   return CUDA_SUCCESS;
-}
-
-wire::Decoder Call::request_memory(const uint8_t* record, uint32_t bytes) {
-  reply_ = client::request_memory(context_->device, context_,
-                                  [&] { return link_->call(id_, record, bytes); });
-  return wire::Decoder(reply_.body.data(), reply_.body.size());
 }
 
 }  // namespace busbar::client

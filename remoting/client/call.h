@@ -99,8 +99,6 @@ class Call {
     reply_ = link_->call(id_, record, bytes);
     return wire::Decoder(reply_.body.data(), reply_.body.size());
   }
-  // The same for a request of memory on the device of the current context: see request_memory().
-  wire::Decoder request_memory(const uint8_t* record, uint32_t bytes);
   CUresult status() const { return (CUresult)reply_.status; }
 
   Context* context() const { return context_; }

@@ -216,8 +216,7 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   return_surplus(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
-bool Heap::return_unused(const std::function<void()>& drain) {
-  if (drain) drain_pending(drain);
+bool Heap::return_unused() {
   std::lock_guard lock(mutex_);
   return return_surplus(0);
 }

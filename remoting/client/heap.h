@@ -39,8 +39,8 @@ class Heap {
   // Frees a range. It is reused after `done` has returned true. Unused leases of kLeaseBytes in all
   // are kept for the next allocations, unless the partition is exceeded.
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
-  // Returns the leases that hold nothing, after `drain` as above. Returns false if there are none.
-  bool return_unused(const std::function<void()>& drain = nullptr);
+  // Returns the leases that hold nothing. Returns false if there are none.
+  bool return_unused();
   bool has_pending();  // freed ranges that work may still access
   // Leased memory that is free, without remainders that are smaller than a lease.
   uint64_t unused_bytes();

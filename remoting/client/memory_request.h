@@ -14,10 +14,14 @@ namespace busbar::client {
 struct Context;
 struct Device;
 
-// Calls `send`, which sends a request for memory of a device and waits for the reply. If the memory
-// does not suffice, waits for the work of `c`, a context of the device or null, returns the unused
-// leases of this process and calls it once more.
-Reply request_memory(Device* d, Context* c, const std::function<Reply()>& send);
+// Sends a request for memory of a device and waits for the reply. With `asks`, the node asks the
+// other sessions of the allocation for unused memory if there is not enough.
+using MemoryRequest = std::function<CUresult(bool asks)>;
+
+// Calls `send`, and while the memory does not suffice calls it again: after the return of this
+// process's unused leases, after the work of `c` that delays the return of freed memory, and with
+// `asks`. `c` is a context of the device, or null.
+CUresult request_memory(Device* d, Context* c, const MemoryRequest& send);
 
 // Requests physical memory of a device. `c` is a context on its node, or null.
 CUresult create_physical_memory(Device* d, Context* c, uint64_t bytes,

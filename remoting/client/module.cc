@@ -34,9 +34,9 @@ std::string usable_image(Context* c, const void* image) {
 }
 
 // Requests the load of an image, which is identified by its hash. The bytes of a large image are
-// sent only with `send`.
+// sent only with `send`. With `asks`, other sessions are asked for unused memory.
 Reply request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes,
-                   const JitOptions& options, const JitLogs& logs, bool send) {
+                   const JitOptions& options, const JitLogs& logs, bool send, bool asks) {
   Link* link = c->device->link;
   bool inlined = bytes.size() <= kInlineImageBytes;
   uint8_t hash[32];
@@ -51,7 +51,8 @@ Reply request_load(Context* c, uint32_t module, uint32_t first_function, const s
       .put<uint32_t>(inlined)
       .put((uint64_t)bytes.size())
       .put(transfer)
-      .put((uint64_t)first_function)
+      .put(first_function)
+      .put<uint32_t>(asks)
       .put((uint64_t)options.size())
       .put(logs.sizes())
       .raw(hash, 32)
@@ -103,11 +104,12 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_id++;
   uint32_t first = session()->next_function.fetch_add(wire::kFunctionsInLoadReply);
-  Reply reply = request_memory(c->device, c, [&] {
-    Reply cached = request_load(c, id, first, bytes, options, logs, false);
-    return cached.status == wire::kImageRequired
-               ? request_load(c, id, first, bytes, options, logs, true)
-               : cached;
+  Reply reply;
+  request_memory(c->device, c, [&](bool asks) {
+    reply = request_load(c, id, first, bytes, options, logs, false, asks);
+    if (reply.status == wire::kImageRequired)
+      reply = request_load(c, id, first, bytes, options, logs, true, asks);
+    return (CUresult)reply.status;
   });
   wire::Decoder body(reply.body.data(), reply.body.size());
   explain_missing_code(c->device, (CUresult)reply.status, logs.read(body));
@@ -136,11 +138,14 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   if (std::strlen(name) > wire::kMaxNameBytes) return CUDA_ERROR_NOT_FOUND;
   Link* link = m->context->device->link;
   uint32_t function = session()->next_function++;
-  uint64_t id = link->next_id();
-  wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
-  e.put(id).put(m->id).put(function).text(name);
-  Reply reply = request_memory(m->context->device, m->context,
-                               [&] { return link->call(id, e.finish(), e.size()); });
+  Reply reply;
+  request_memory(m->context->device, m->context, [&](bool asks) {
+    uint64_t id = link->next_id();
+    wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
+    e.put(id).put(m->id).put(function).put<uint32_t>(asks).text(name);
+    reply = link->call(id, e.finish(), e.size());
+    return (CUresult)reply.status;
+  });
   if (reply.status) return (CUresult)reply.status;
   out = read_function(m, name, function, wire::Decoder(reply.body.data(), reply.body.size()));
   return out ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;

@@ -109,12 +109,9 @@ bool Account::request(const control::LedgerRequest& message) {
   return outcome.granted;
 }
 
-bool Account::reserve(uint32_t partition, uint64_t bytes) {
-  return request({0, (uint32_t)LedgerOp::reclaim, partition, bytes, {}});
-}
-
-bool Account::try_reserve(uint32_t partition, uint64_t bytes) {
-  return request({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}});
+bool Account::reserve(uint32_t partition, uint64_t bytes, bool asks) {
+  auto op = asks ? LedgerOp::reclaim : LedgerOp::reserve;
+  return request({0, (uint32_t)op, partition, bytes, {}});
 }
 
 void Account::confirm_return() {

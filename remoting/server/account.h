@@ -37,10 +37,9 @@ class Account {
   // Replaces the connection to the launcher. Takes over the socket.
   void connect(int socket);
 
-  // Charges memory. Without room, the other sessions are asked for what they do not use. False, and
-  // nothing is charged, if the limit would be exceeded or no launcher answers within kPatience.
-  bool reserve(uint32_t partition, uint64_t bytes);
-  bool try_reserve(uint32_t partition, uint64_t bytes);  // the same, but asks no session
+  // Charges memory. Without room, `asks` asks the other sessions for what they do not use. False,
+  // and nothing is charged, if the limit would be exceeded or no launcher answers within kPatience.
+  bool reserve(uint32_t partition, uint64_t bytes, bool asks = true);
   // Says that this session has released what it does not use, because the launcher asked.
   void confirm_return();
   // Charges the context of this session on a device, which lasts as long as the session. Waits as

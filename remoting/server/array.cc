@@ -30,16 +30,18 @@ CUresult create(Driver& cu, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels, u
 }
 }  // namespace
 
-// descriptor, levels (0: an array, else a mipmapped array) -> handle
+// descriptor, levels (0: an array, else a mipmapped array), 1: ask other sessions for unused memory
+// -> handle
 void handlers::create_array(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto d = in.get<CUDA_ARRAY3D_DESCRIPTOR>();
   uint32_t levels = in.get<uint32_t>(), partition = s.current_partition();
+  bool asks = in.get<uint32_t>() != 0;
   if (!in.ok() || d.NumChannels > kMaxChannels || !has_values(d))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (levels) levels = mipmap_levels(d, levels);  // as the driver does
   uint64_t bytes = array_charge(s.cu, d, levels), made = 0;
-  if (!s.account.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.account.reserve(partition, bytes, asks)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUresult r = create(s.cu, d, levels, made);
   if (r)
     s.account.release(partition, bytes);

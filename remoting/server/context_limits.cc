@@ -57,19 +57,19 @@ ContextLimits::State* ContextLimits::state_of(uint32_t partition, CUlimit limit)
   return &states_.try_emplace({partition, limit}, State{value, 0}).first->second;
 }
 
-CUresult ContextLimits::charge(State& s, uint32_t partition, uint64_t bytes) {
+CUresult ContextLimits::charge(State& s, uint32_t partition, uint64_t bytes, bool asks) {
   if (bytes <= s.charged_bytes) return CUDA_SUCCESS;
-  if (!account_.reserve(partition, bytes - s.charged_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!account_.reserve(partition, bytes - s.charged_bytes, asks)) return CUDA_ERROR_OUT_OF_MEMORY;
   s.charged_bytes = bytes;
   return CUDA_SUCCESS;
 }
 
-CUresult ContextLimits::set(uint32_t partition, CUlimit limit, uint64_t value) {
+CUresult ContextLimits::set(uint32_t partition, CUlimit limit, uint64_t value, bool asks) {
   State* s = state_of(partition, limit);
   if (!s || (is_unaccountable(limit) && value > s->initial)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   uint64_t before = s->charged_bytes;
   uint64_t bytes = std::max(extra_bytes(limit, *s, value), s->kernel_bytes);
-  if (CUresult r = charge(*s, partition, bytes)) return r;
+  if (CUresult r = charge(*s, partition, bytes, asks)) return r;
   CUresult r = cu_.cuCtxSetLimit(limit, value);
   uint64_t needed = r ? before : bytes;
   if (needed < s->charged_bytes) account_.release(partition, s->charged_bytes - needed);
@@ -77,14 +77,14 @@ CUresult ContextLimits::set(uint32_t partition, CUlimit limit, uint64_t value) {
   return r;
 }
 
-CUresult ContextLimits::admit(uint32_t partition, CUfunction f) {
+CUresult ContextLimits::admit(uint32_t partition, CUfunction f, bool asks) {
   int bytes = 0;
   if (cu_.software || cu_.cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f))
     return CUDA_SUCCESS;
   State* s = state_of(partition, CU_LIMIT_STACK_SIZE);
   if (!s) return CUDA_SUCCESS;
   uint64_t needed = extra_bytes(CU_LIMIT_STACK_SIZE, *s, (uint64_t)bytes);
-  if (CUresult r = charge(*s, partition, needed)) return r;
+  if (CUresult r = charge(*s, partition, needed, asks)) return r;
   s->kernel_bytes = std::max(s->kernel_bytes, needed);
   return CUDA_SUCCESS;
 }

@@ -19,11 +19,11 @@ class ContextLimits {
   ContextLimits(Driver& cu, Account& account) : cu_(cu), account_(account) {}
 
   // Sets a limit of the current context, whose device has this partition. Charges the change first
-  // if it grows, and releases it afterwards if it shrinks.
-  CUresult set(uint32_t partition, CUlimit limit, uint64_t value);
+  // if it grows, and releases it afterwards if it shrinks. `asks` as in Account::reserve().
+  CUresult set(uint32_t partition, CUlimit limit, uint64_t value, bool asks = true);
 
   // Charges the stacks for a function, since the driver enlarges them when it is launched.
-  CUresult admit(uint32_t partition, CUfunction f);
+  CUresult admit(uint32_t partition, CUfunction f, bool asks = true);
 
  private:
   struct State {
@@ -32,7 +32,7 @@ class ContextLimits {
     uint64_t kernel_bytes = 0;  // of it for admitted functions
   };
   State* state_of(uint32_t partition, CUlimit limit);
-  CUresult charge(State& s, uint32_t partition, uint64_t bytes);
+  CUresult charge(State& s, uint32_t partition, uint64_t bytes, bool asks);
   uint64_t device_bytes(CUlimit limit, uint64_t value) const;
   uint64_t extra_bytes(CUlimit limit, const State& s, uint64_t value) const;
 

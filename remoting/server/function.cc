@@ -33,13 +33,13 @@ void append_text(std::string& out, const std::string& text) {
 }
 
 // The reference to the module ends before the reply: an unload that follows then unloads at once.
-CUresult find_function(Session& s, uint32_t module, uint32_t id, const std::string& name,
+CUresult find_function(Session& s, uint32_t module, uint32_t id, const std::string& name, bool asks,
                        std::string& out) {
   ModuleRef m = s.module(module);
   if (!m) return CUDA_ERROR_INVALID_HANDLE;
   CUfunction f = nullptr;
   if (CUresult r = s.cu.cuModuleGetFunction(&f, m->handle, name.c_str())) return r;
-  if (CUresult r = describe_function(s, f, out)) return r;
+  if (CUresult r = describe_function(s, f, asks, out)) return r;
   return m->add_function(s.functions, id, f);
 }
 
@@ -72,9 +72,9 @@ void reply_occupancy(Session& s, wire::Decoder in,
 }
 }  // namespace
 
-CUresult describe_function(Session& s, CUfunction f, std::string& out) {
+CUresult describe_function(Session& s, CUfunction f, bool asks, std::string& out) {
   if (CUresult r = s.cu.cuFuncLoad(f)) return r;
-  if (CUresult r = s.limits.admit(s.current_partition(), f)) return r;
+  if (CUresult r = s.limits.admit(s.current_partition(), f, asks)) return r;
   for (int a = 0; a < wire::kFunctionAttributes; ++a) {
     int value = 0;
     CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);
@@ -102,7 +102,8 @@ std::string describe_small_module(Session& s, LoadedModule& m, uint32_t first_id
   for (auto f : list) {
     std::string description, name = name_of(s, f);
     uint32_t id = first_id++;
-    if (name.empty() || describe_function(s, f, description) || m.add_function(s.functions, id, f))
+    if (name.empty() || describe_function(s, f, false, description) ||
+        m.add_function(s.functions, id, f))
       continue;
     append<uint32_t>(out, id);
     append_text(out, name);
@@ -111,12 +112,14 @@ std::string describe_small_module(Session& s, LoadedModule& m, uint32_t first_id
   return out;
 }
 
-// module, function id, name -> attributes and the layout of the parameters
+// module, function id, 1: ask other sessions for unused memory, name -> attributes and the layout
+// of the parameters
 void handlers::get_function(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t module = in.get<uint32_t>(), id = in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
   std::string name(in.text()), out;
-  CUresult r = in.ok() ? find_function(s, module, id, name, out) : CUDA_ERROR_INVALID_HANDLE;
+  CUresult r = in.ok() ? find_function(s, module, id, name, asks, out) : CUDA_ERROR_INVALID_HANDLE;
   s.reply(reply, r, r ? "" : out);
 }
 

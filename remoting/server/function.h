@@ -13,7 +13,7 @@ namespace busbar::server {
 
 // Loads the function and charges its stacks, so that no launch loads code, and appends its
 // attributes and the layout of its parameters.
-CUresult describe_function(Session& s, CUfunction f, std::string& out);
+CUresult describe_function(Session& s, CUfunction f, bool asks, std::string& out);
 
 // Describes each function of a module with at most wire::kFunctionsInLoadReply functions, as
 // get_function does: number, name, description. The client has reserved the ids from `first_id` on

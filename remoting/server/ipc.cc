@@ -166,18 +166,21 @@ int export_shared(Session& s, const wire::IpcToken& token, pid_t requester, uint
   return event ? s.shared_events.descriptor_of(secret) : export_memory(s, token, secret, bytes);
 }
 
-// token, device, address of a reserved range of the same size
+// token, device, 1: ask other sessions for unused memory, address of a reserved range of the same
+// size
 void handlers::ipc_open(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto t = in.get<wire::IpcToken>();
-  uint64_t device = in.get<uint64_t>(), at = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
+  uint64_t at = in.get<uint64_t>();
   if (!in.ok() || device >= s.devices.size() ||
       std::memcmp(t.magic, wire::kIpcMagic, sizeof t.magic) || !s.cu.cuMemImportFromShareableHandle)
     return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   auto range = s.reserved.find(at);
   if (range == s.reserved.end() || range->second != t.bytes || s.mapped.count(at))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  MemoryCharge charge(s.account, s.devices[device].partition, t.bytes);
+  MemoryCharge charge(s.account, s.devices[device].partition, t.bytes, asks);
   if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   std::vector<uint64_t> parts;
   CUresult r = map_parts(s, t, at, parts);

@@ -13,12 +13,12 @@ namespace busbar::server {
 class MemoryCharge {
  public:
   MemoryCharge() = default;
-  // Charges before the memory is allocated. Check granted().
-  MemoryCharge(Account& account, uint32_t partition, uint64_t bytes)
+  // Charges before the memory is allocated; see Account::reserve(). Check granted().
+  MemoryCharge(Account& account, uint32_t partition, uint64_t bytes, bool asks = true)
       : account_(&account),
         partition_(partition),
         bytes_(bytes),
-        granted_(!bytes || account.reserve(partition, bytes)) {}
+        granted_(!bytes || account.reserve(partition, bytes, asks)) {}
   MemoryCharge(MemoryCharge&& other) noexcept { swap(other); }
   MemoryCharge& operator=(MemoryCharge&& other) noexcept {
     swap(other);

@@ -41,9 +41,8 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
       !inside_arena(s.devices[device], at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  bool granted = s.charge_context(device) && (asks ? s.account.reserve(d.partition, bytes)
-                                                   : s.account.try_reserve(d.partition, bytes));
-  if (!granted) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.charge_context(device) || !s.account.reserve(d.partition, bytes, asks))
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();

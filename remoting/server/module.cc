@@ -41,14 +41,17 @@ void drop_module(Session& s, uint32_t id) {
 }
 }  // namespace
 
-// module, whether the image follows, bytes, transfer, the first reserved function id, number of
-// options, bytes of the error log and of the information log, hash, options, image
+// module, whether the image follows, bytes, transfer, the first reserved function id, 1: ask other
+// sessions for unused memory, number of options, bytes of the error log and of the information log,
+// hash, options, image
 // -> error log, information log, descriptions of its functions
 void handlers::load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
-  uint64_t first_function = in.get<uint64_t>(), option_count = in.get<uint64_t>();
+  uint32_t first_function = in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
+  uint64_t option_count = in.get<uint64_t>();
   JitLogs logs;
   bool has_logs = logs.read_sizes(in);
   const uint8_t* hash = in.raw(32);
@@ -70,7 +73,7 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   const char* error = "malformed image";
   if (CUresult r = measure_image(packed, s.cu.software, memory, error))
     return s.reply(reply, r, JitLogs::encode(error));
-  MemoryCharge charge(s.account, s.current_partition(), memory_to_charge(memory));
+  MemoryCharge charge(s.account, s.current_partition(), memory_to_charge(memory), asks);
   if (!charge.granted())
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, JitLogs::encode(kNoMemory));
   options.log_to(logs);
@@ -81,8 +84,7 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   if (!inline_image && transfer) keep_image(s, hash, image);
   auto loaded = std::make_shared<LoadedModule>(s.cu, module, std::move(charge));
   if (!publish(s, id, loaded)) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  s.reply(reply, CUDA_SUCCESS,
-          logs.encode() + describe_small_module(s, *loaded, (uint32_t)first_function));
+  s.reply(reply, CUDA_SUCCESS, logs.encode() + describe_small_module(s, *loaded, first_function));
 }
 
 // module. Its functions are removed at once, so that no later launch calls them; the driver unloads

@@ -134,15 +134,15 @@ bool handlers::destroy_context(Pipeline& p, const Record& r) {
   return true;
 }
 
-// limit, 0, value
+// limit, 1: ask other sessions for unused memory, value
 void handlers::set_limit(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t limit = in.get<uint32_t>();
-  in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
   uint64_t value = in.get<uint64_t>();
   if (!in.ok()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (!wire::is_value<CUlimit>(limit)) return s.reply(reply, CUDA_ERROR_UNSUPPORTED_LIMIT);
-  s.reply(reply, s.limits.set(s.current_partition(), (CUlimit)limit, value));
+  s.reply(reply, s.limits.set(s.current_partition(), (CUlimit)limit, value, asks));
 }
 
 // stream, flags, priority

@@ -93,13 +93,16 @@ void handlers::free_addresses(Session& s, wire::Decoder in) {
   s.reply(reply, r);
 }
 
-// device, bytes -> handle
+// device, 1: ask other sessions for unused memory, bytes -> handle
 void handlers::create_memory(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>(), device = in.get<uint64_t>(), bytes = in.get<uint64_t>();
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  bool asks = in.get<uint32_t>() != 0;
+  uint64_t bytes = in.get<uint64_t>();
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.charge_context((uint32_t)device) || !s.account.reserve(d.partition, bytes))
+  if (!s.charge_context(device) || !s.account.reserve(d.partition, bytes, asks))
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUmemGenericAllocationHandle h = 0;
   uint64_t known = 0;
@@ -112,7 +115,7 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   else {
     known = unused_handle(s, h);
     s.objects.add(ObjectKind::memory, known);
-    s.physical[known] = {bytes, (uint32_t)device, 0, false, h};
+    s.physical[known] = {bytes, device, 0, false, h};
   }
   std::string out;
   append(out, known);

@@ -175,7 +175,8 @@ TEST_F(HeapTest, MemoryThatWorkUsedIsReturnedAfterTheWork) {
   uint64_t at = allocate(20 * kMib);
   heap.release(at, 20 * kMib, [&] { return complete; }, false);
   EXPECT_FALSE(heap.return_unused());
-  EXPECT_TRUE(heap.return_unused([&] { complete = true; }));
+  complete = true;
+  EXPECT_TRUE(heap.return_unused());
   EXPECT_EQ(leased(), 0u);
   EXPECT_FALSE(heap.return_unused());
 }

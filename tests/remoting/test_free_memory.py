@@ -58,6 +58,12 @@ def used_bytes(p: Program) -> int:
     return int(p.tell("free").split()[1])
 
 
+def charged_bytes(node: LocalNode, p: Program) -> int:
+    """Return what the node charges to a program, without its context."""
+    (session,) = (s for s in node.sessions() if s.client_pid == p.process.pid)
+    return session.memory_bytes
+
+
 def allocate(p: Program, count: int) -> str:
     answer = p.allocate(count)
     assert answer.startswith("ok"), answer
@@ -165,6 +171,19 @@ def test_unused_memory_of_the_process_can_be_had_in_every_way(node: LocalNode, k
         fill_all_but_a_lease(p, PARTITION - CONTEXT - UNUSED)
         assert sum(gpu_memory_bytes(node.env)) == PARTITION
         assert p.allocate(kind, COUNT).startswith("ok")
+
+
+@pytest.mark.parametrize("kind", [*KINDS_OF_ARENA, "large_module"])
+def test_own_unused_memory_is_taken_before_that_of_another_process(
+    node: LocalNode, kind: str
+) -> None:
+    with program(node) as other, allocating_program(node, arena=True) as p:
+        hold_unused_memory(other, 50 * MIB)
+        held = charged_bytes(node, other)
+        fill_all_but_a_lease(p, PARTITION - 2 * CONTEXT - held - UNUSED)
+        assert sum(gpu_memory_bytes(node.env)) == PARTITION
+        assert p.allocate(kind, COUNT).startswith("ok")
+        assert charged_bytes(node, other) == held
 
 
 def test_memory_of_another_process_is_opened_in_unused_memory(node: LocalNode) -> None:

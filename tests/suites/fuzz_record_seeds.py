@@ -413,7 +413,7 @@ def parts() -> dict[str, Steps]:
         "name in parts": (
             Steps()
             .row("part", u64(1) + u32(1, 2))
-            .row("part", u32(60000) + bytes(60012))
+            .row("part", u32(0, 60000) + bytes(60008))
             .row("get_function", ends_parts=True)
         ),
         "parked record in parts": (
@@ -432,7 +432,7 @@ def malformed() -> dict[str, Steps]:
     return {
         "unknown stream": Steps().row("destroy_stream", u32(FIRST_STREAM + 2)).fence(BLOCKING),
         "no stream": Steps().fence(NONE),
-        "name": Steps().row("get_function", u64(1) + u32(1, 2, 1) + b"f" + bytes(15)),
+        "name": Steps().row("get_function", u64(1) + u32(1, 2, 0, 1) + b"f" + bytes(11)),
         "name longer than the record": Steps().row("get_global", u64(1) + u32(1, 64)),
         "name over the limit": Steps().row("get_global", u64(1) + u32(1, (1 << 20) + 1)),
         "more nodes than the record": Steps().row(

@@ -5,6 +5,7 @@
 #include "client/destroy_context.h"
 #include "client/host_mirror_count.h"
 #include "client/mapped.h"
+#include "client/memory_request.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -161,10 +162,12 @@ API CUresult cuCtxGetApiVersion(CUcontext h, unsigned* version) {
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  wire::Encoder<> e(wire::Op::set_limit, call.context_id());
-  e.put(call.reply_id()).put((uint32_t)limit).put<uint32_t>(0).put((uint64_t)value);
-  call.request_memory(e.finish(), e.size());
-  return call.status();
+  return request_memory(call.context()->device, call.context(), [&](bool asks) {
+    wire::Encoder<> e(wire::Op::set_limit, call.context_id());
+    e.put(call.reply_id()).put((uint32_t)limit).put<uint32_t>(asks).put((uint64_t)value);
+    call.send_and_wait(e.finish(), e.size());
+    return call.status();
+  });
 }
 
 #undef cuCtxSynchronize

@@ -10,6 +10,7 @@
 #include "client/call.h"
 #include "client/create_event.h"
 #include "client/event.h"
+#include "client/memory_request.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -81,12 +82,16 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsi
   if (open_again(call.context(), token, out)) return CUDA_SUCCESS;
   uint64_t at = 0;
   if (CUresult r = reserve_addresses(call.link(), call.context_id(), token.bytes, 0, at)) return r;
-  wire::Encoder<> e(wire::Op::ipc_open, call.context_id());
-  e.put(call.reply_id()).put(token).put((uint64_t)call.context()->device->remote).put(at);
-  call.request_memory(e.finish(), e.size());
-  if (call.status()) {
-    cuMemAddressFree(at, token.bytes);
+  Device* d = call.context()->device;
+  CUresult r = request_memory(d, call.context(), [&](bool asks) {
+    wire::Encoder<> e(wire::Op::ipc_open, call.context_id());
+    e.put(call.reply_id()).put(token).put(d->remote).put<uint32_t>(asks).put(at);
+    call.send_and_wait(e.finish(), e.size());
     return call.status();
+  });
+  if (r) {
+    cuMemAddressFree(at, token.bytes);
+    return r;
   }
   *out = at + token.offset;
   session()->addresses.add(
