@@ -19,10 +19,15 @@ Heap::Done submitted_work_done(Context* c) {
   };
 }
 
-CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at) {
+CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at, bool may_wait) {
   Device* d = c->device;
   d->link->poll_frames();  // completions may free memory
-  if (d->heap) return d->heap->allocate(bytes, [c] { synchronize(c); }, at);
+  std::function<void()> drain;
+  if (may_wait)
+    drain = [c] {
+      synchronize(c);
+    };
+  if (d->heap) return d->heap->allocate(bytes, drain, at);
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::allocate, c->id);
   e.put(id).put(d->remote).put<uint32_t>(0).put(bytes);

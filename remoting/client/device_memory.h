@@ -13,8 +13,10 @@ struct Context;
 struct Stream;
 
 // Allocates device memory without an entry in the address map. Blocks for a round trip if no lease
-// has room, and always on a device without an arena.
-CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at);
+// has room, and always on a device without an arena. If the memory does not suffice otherwise,
+// waits for the work of the context that delays the return of freed memory; a caller with a lock
+// that other threads need must not wait.
+CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at, bool may_wait = true);
 // Frees device memory. An arena reuses the range once `done` holds; without an arena the node waits
 // for parked records.
 CUresult release_device_memory(const Region& r, Heap::Done done);

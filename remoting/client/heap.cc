@@ -205,7 +205,7 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
     if (allocate_free(need, at, false)) return CUDA_SUCCESS;
   }
   if (allocate_leased(need, at, false)) return CUDA_SUCCESS;
-  drain_pending(drain);
+  if (drain) drain_pending(drain);
   return allocate_leased(need, at, true) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -34,7 +34,8 @@ class Heap {
       : lease_(std::move(lease)), return_lease_(std::move(return_lease)), gaps_{{base, bytes}} {}
 
   // Allocates a range, rounded up to 512 bytes. `drain` waits for the work that blocks freed
-  // ranges; it is called without the mutex, if the memory does not suffice otherwise.
+  // ranges; it is called without the mutex, if the memory does not suffice otherwise. It may be
+  // null.
   CUresult allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at);
   // Frees a range. It is reused after `done` has returned true. Unused leases of kLeaseBytes in all
   // are kept for the next allocations, unless the partition is exceeded.

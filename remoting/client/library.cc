@@ -1,11 +1,13 @@
 #include "client/library.h"
 
 #include "client/context.h"
+#include "client/memory_request.h"
 #include "client/session.h"
 
 namespace busbar::client {
 
-CUresult module_of(Library* l, Context* c, Module*& out) {
+namespace {
+CUresult try_module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
   std::erase_if(l->modules, [](auto& m) { return m.generation != m.context->generation; });
   for (auto& loaded : l->modules)
@@ -13,10 +15,15 @@ CUresult module_of(Library* l, Context* c, Module*& out) {
       out = loaded.module;
       return CUDA_SUCCESS;
     }
-  if (CUresult r = load_module(c, l->image.data(), l->options, JitLogs(), out)) return r;
+  if (CUresult r = load_module(c, l->image.data(), l->options, JitLogs(), false, out)) return r;
   out->of_library = true;
   l->modules.push_back({c, c->generation, out});
   return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult module_of(Library* l, Context* c, Module*& out) {
+  return request_with_lock(c, [&] { return try_module_of(l, c, out); });
 }
 
 Function* find_function(CUfunction h, CUresult& error) {

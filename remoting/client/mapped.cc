@@ -10,6 +10,7 @@
 #include "client/differences.h"
 #include "client/host_mirror_count.h"
 #include "client/link.h"
+#include "client/memory_request.h"
 #include "client/placed_memory.h"
 #include "client/session.h"
 
@@ -148,12 +149,13 @@ CUresult flush(Mapped& m, const Stream& before) {
   return r || ordered || ranges.empty() ? r : wait_for_submitted(s);
 }
 
-// Allocates the device copy: at the address of the host memory if it can lie there.
+// Allocates the device copy: at the address of the host memory if it can lie there. Call with the
+// lock, and so without a wait for work.
 CUresult allocate_copy(Mapped& m) {
   bool free = false;
   m.device = (uint64_t)m.host;
   if (CUresult r = place_memory(m.context, m.device, m.bytes, m.placed, free); !r || free) return r;
-  if (CUresult r = allocate_device_memory(m.context, m.bytes, m.device)) return r;
+  if (CUresult r = allocate_device_memory(m.context, m.bytes, m.device, false)) return r;
   session()->addresses.add({Region::device, m.device, m.bytes, 0, m.context, 0});
   return CUDA_SUCCESS;
 }
@@ -166,10 +168,12 @@ void free_copy(const Mapped& m) {
 }
 
 // Waits for earlier copies to a region. A copy of a graph that a condition skipped sends nothing.
-CUresult wait_for_transfers(const Mapped& m) {
+// Call without the lock: the copies may wait for another thread of the program.
+CUresult wait_for_transfers(const Region& region) {
   for (auto& link : session()->links)
-    if (CUresult r = link->wait_until(
-            [&] { return !link->is_receiving(m.host, m.bytes) || is_idle(link.get()); }))
+    if (CUresult r = link->wait_until([&] {
+          return !link->is_receiving((uint8_t*)region.base, region.bytes) || is_idle(link.get());
+        }))
       return r;
   return CUDA_SUCCESS;
 }
@@ -179,16 +183,39 @@ CUresult create_copy(const Region& r, Context* c, Mapped& m) {
   m.host = (uint8_t*)r.base;
   m.bytes = r.bytes;
   m.context = c;
-  if (CUresult e = allocate_copy(m)) return e;
-  CUresult e = wait_for_transfers(m);
+  CUresult e = allocate_copy(m);
+  if (e) return e;
   m.synced = std::make_shared<std::vector<uint8_t>>(m.bytes);
   m.used = true;
   Stream* s;
-  if (!e) e = find_own_stream(c, s);
+  e = find_own_stream(c, s);
   if (!e) e = send(m, s, {{0, m.bytes}});
   if (!e) e = wait_for_submitted(s);
   if (e) free_copy(m);
   return e;
+}
+
+// Returns the address of the device copy of a region, or 0 if there is none.
+uint64_t find_copy(const Region& r, const Context* c) {
+  std::lock_guard lock(table().mutex);
+  auto it = table().mappings.find({r.base, c->device->link});
+  return it == table().mappings.end() ? 0 : it->second.device;
+}
+
+// Creates the device copy of a region, unless another thread has.
+CUresult create_mapping(const Region& r, Context* c, uint64_t& device) {
+  if (CUresult e = wait_for_transfers(r)) return e;
+  std::lock_guard lock(table().mutex);
+  auto [it, added] = table().mappings.try_emplace({r.base, c->device->link});
+  if (added) {
+    if (CUresult e = create_copy(r, c, it->second)) {
+      table().mappings.erase(it);
+      return e;
+    }
+    g_host_mirrors++;
+  }
+  device = it->second.device;
+  return CUDA_SUCCESS;
 }
 }  // namespace
 
@@ -303,17 +330,8 @@ void unmap_context(Context* c) {
 }
 
 CUresult map_host_memory(const Region& r, Context* c, uint64_t& device) {
-  std::lock_guard lock(table().mutex);
-  auto [it, added] = table().mappings.try_emplace({r.base, c->device->link});
-  if (added) {
-    if (CUresult e = create_copy(r, c, it->second)) {
-      table().mappings.erase(it);
-      return e;
-    }
-    g_host_mirrors++;
-  }
-  device = it->second.device;
-  return CUDA_SUCCESS;
+  device = find_copy(r, c);
+  return device ? CUDA_SUCCESS : request_with_lock(c, [&] { return create_mapping(r, c, device); });
 }
 
 CUresult map_pinned(Context* c, uint64_t address) {

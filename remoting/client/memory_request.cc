@@ -17,13 +17,6 @@ bool return_unused_leases(Device* d) {
   e.put(id).put(d->remote);
   return !d->link->call(id, e.finish(), e.size()).status;
 }
-
-// Waits for the work of a context if it delays the return of freed memory of its device. Returns
-// false if it delays none.
-bool wait_for_freed_memory(Context* c) {
-  Heap* heap = c->device->heap.get();
-  return heap && heap->has_pending() && !synchronize(c);
-}
 }  // namespace
 
 CUresult request_memory(Device* d, Context* c, const MemoryRequest& send) {
@@ -34,9 +27,15 @@ CUresult request_memory(Device* d, Context* c, const MemoryRequest& send) {
   return r == CUDA_ERROR_OUT_OF_MEMORY ? send(true) : r;
 }
 
-CUresult create_physical_memory(Device* d, Context* c, uint64_t bytes,
+bool wait_for_freed_memory(Context* c) {
+  Heap* heap = c->device->heap.get();
+  return heap && heap->has_pending() && !synchronize(c);
+}
+
+CUresult create_physical_memory(Device* d, Context* c, bool may_wait, uint64_t bytes,
                                 CUmemGenericAllocationHandle& handle) {
-  return request_memory(d, c && c->device == d ? c : nullptr, [&](bool asks) {
+  Context* waits = may_wait && c && c->device == d ? c : nullptr;
+  return request_memory(d, waits, [&](bool asks) {
     uint64_t id = d->link->next_id();
     wire::Encoder<> e(wire::Op::create_memory, c ? c->id : 0);
     e.put(id).put(d->remote).put<uint32_t>(asks).put(bytes);

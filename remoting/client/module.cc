@@ -97,7 +97,7 @@ void read_functions(Module* m, wire::Decoder d) {
 }  // namespace
 
 CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
-                     Module*& out) {
+                     bool may_wait, Module*& out) {
   std::string bytes = usable_image(c, image);
   // Kernels that print call vprintf by name.
   if (bytes.find("vprintf") != std::string::npos) session()->prints = true;
@@ -105,7 +105,7 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   uint32_t id = session()->next_id++;
   uint32_t first = session()->next_function.fetch_add(wire::kFunctionsInLoadReply);
   Reply reply;
-  request_memory(c->device, c, [&](bool asks) {
+  request_memory(c->device, may_wait ? c : nullptr, [&](bool asks) {
     reply = request_load(c, id, first, bytes, options, logs, false, asks);
     if (reply.status == wire::kImageRequired)
       reply = request_load(c, id, first, bytes, options, logs, true, asks);
@@ -128,7 +128,8 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   return CUDA_SUCCESS;
 }
 
-CUresult get_function(Module* m, const char* name, Function*& out) {
+namespace {
+CUresult try_get_function(Module* m, const char* name, Function*& out) {
   std::lock_guard lock(m->mutex);
   for (auto& [known, f] : m->functions)
     if (known == name) {
@@ -139,7 +140,7 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   Link* link = m->context->device->link;
   uint32_t function = session()->next_function++;
   Reply reply;
-  request_memory(m->context->device, m->context, [&](bool asks) {
+  request_memory(m->context->device, nullptr, [&](bool asks) {
     uint64_t id = link->next_id();
     wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
     e.put(id).put(m->id).put(function).put<uint32_t>(asks).text(name);
@@ -149,6 +150,11 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   if (reply.status) return (CUresult)reply.status;
   out = read_function(m, name, function, wire::Decoder(reply.body.data(), reply.body.size()));
   return out ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+}  // namespace
+
+CUresult get_function(Module* m, const char* name, Function*& out) {
+  return request_with_lock(m->context, [&] { return try_get_function(m, name, out); });
 }
 
 CUresult list_functions(Module* m, std::vector<std::string>& names) {

@@ -29,9 +29,10 @@ struct Module {
   std::vector<uint64_t> globals;  // addresses that the program has requested
 };
 
-// Loads an image. `logs` receive the compiler's messages, also on failure.
+// Loads an image. `logs` receive the compiler's messages, also on failure. A caller with a lock
+// must not wait for work: see request_memory().
 CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
-                     Module*& out);
+                     bool may_wait, Module*& out);
 void unload_module(Module* m);
 std::vector<Module*> modules_of(Context* c);
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -201,6 +203,16 @@ def test_function_gets_its_stacks_in_unused_memory() -> None:
             assert p.allocate("deep_function", 0).startswith("ok")
     finally:
         node.stop()
+
+
+@pytest.mark.parametrize("needed", ["library", "mapped", "copied", "reset"])
+def test_request_that_waits_for_a_stream_lets_another_thread_go_on(
+    node: LocalNode, compiled: Callable[[str], Path], needed: str
+) -> None:
+    """The other thread calls with the same object before it ends the wait of the stream."""
+    command = [str(compiled("waiting_requests")), needed]
+    env = node.remote_environment()
+    assert " -> 0\n" in subprocess.check_output(command, env=env, text=True, timeout=SECONDS)
 
 
 def test_process_that_is_stopped_keeps_its_memory(node: LocalNode) -> None:

@@ -1,4 +1,6 @@
 // CUDA entry points: contexts and the context stack.
+#include <climits>
+
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/capture.h"
@@ -67,8 +69,18 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
+// Waits for the work of the primary context if it has at most so many references, before its end.
+// The device's lock is not held, because the work may wait for another thread that needs it.
+static void drain_primary(Device* d, int references) {
+  std::unique_lock lock(d->mutex);
+  Context* c = d->primary_references <= references ? d->primary : nullptr;
+  lock.unlock();
+  if (c && !c->destroyed) synchronize(c);
+}
+
 API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
+  drain_primary(d, 1);
   std::lock_guard lock(d->mutex);
   if (d->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--d->primary_references == 0) destroy_context(d->primary);
@@ -77,6 +89,7 @@ API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
 
 API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
+  drain_primary(d, INT_MAX);
   std::lock_guard lock(d->mutex);
   if (d->primary && !d->primary->destroyed) destroy_context(d->primary);
   d->primary_references = 0;
