@@ -2,8 +2,9 @@
 // graphs inside its nodes. All else is kept by the node.
 //
 // Thread safety: all functions may be called from any thread. GraphModel::mutex guards the members
-// of a model; the registry of models and the mutexes of user objects and links may be taken under
-// it. merge_model() takes the mutexes of two models at once, deadlock-free.
+// of a model and is not held during a wait, because host functions of the graph need it; the
+// registry of models and the mutexes of user objects and links may be taken under it. merge_model()
+// takes the mutexes of two models at once, deadlock-free.
 #pragma once
 #include <cuda.h>
 

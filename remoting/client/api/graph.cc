@@ -18,14 +18,17 @@ static bool is_graph(CUgraph g) {
   return has_session() && home_of(ObjectKind::graph, (uint64_t)g).link;
 }
 
-static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
-  std::vector<HostCopy> outputs;
-  for (auto& c : model.copies)
+using HostCopies = std::vector<HostCopy>;
+
+static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model,
+                             const HostCopies& copies) {
+  HostCopies outputs;
+  for (auto& c : copies)
     if (!c.in) outputs.push_back(c);
   constexpr uint64_t kOutputBytes = 16;  // in the record, which allocates above 250 outputs
   if (!(CheckedSize(outputs.size()) * kOutputBytes).within(kMaxArrayBytes))
     return CUDA_ERROR_NOT_SUPPORTED;
-  for (auto& c : model.copies)
+  for (auto& c : copies)
     if (c.in || c.conditional)
       if (CUresult r = send_graph_input(call.link(), call.context_id(), *call.stream(), c))
         return r;
@@ -34,6 +37,7 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   for (auto& c : outputs)
     e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.send(e.finish(), e.size())) return r;
+  std::lock_guard model_lock(model.mutex);
   if (model.has_objects) model.launches.add(call.stream(), call.stream()->progress.last);
   for (auto& recorded : model.events)
     if (Event* event = session()->events.get(recorded.event)) {
@@ -46,17 +50,17 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
 }
 
 // Return whether a copy of the graph reads or writes host memory that kernels use.
-static bool copies_mapped_memory(const GraphModel& model) {
-  return has_host_mirrors() && std::ranges::any_of(model.copies, [](auto& c) {
+static bool copies_mapped_memory(const HostCopies& copies) {
+  return has_host_mirrors() && std::ranges::any_of(copies, [](auto& c) {
            return has_device_copies(c.rows.base, c.rows.span(), nullptr);
          });
 }
 
 // The copies of a graph write host memory only. Waits for them, and sends the bytes to the copies
 // that kernels use.
-static CUresult send_outputs_to_device_copies(Call& call, const GraphModel& model) {
+static CUresult send_outputs_to_device_copies(Call& call, const HostCopies& copies) {
   if (CUresult r = wait_for_submitted(call.stream())) return r;
-  for (auto& c : model.copies)
+  for (auto& c : copies)
     if (!c.in)
       if (CUresult r = send_to_device_copies(c.rows)) return r;
   return CUDA_SUCCESS;
@@ -74,17 +78,21 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
     e.put((uint64_t)exec).put<uint64_t>(0);
     return call.send(e.finish(), e.size());
   }
+  // Nothing waits with the lock of the model, which the host functions of the graph need.
   std::unique_lock lock(model->mutex);
-  if (std::any_of(model->copies.begin(), model->copies.end(),
-                  [](auto& c) { return c.in || c.conditional; }))
+  HostCopies copies = model->copies;
+  lock.unlock();
+  if (std::ranges::any_of(copies, [](auto& c) { return c.in || c.conditional; }))
     if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  lock.lock();
   if (!model->memory.empty())
     if (CUresult r = launch_memory_nodes(model->memory, model->frees_first)) return r;
-  bool mapped = copies_mapped_memory(*model);
+  lock.unlock();
+  bool mapped = copies_mapped_memory(copies);
   if (mapped)
     if (CUresult r = settle_mapped(call.context(), call.stream())) return r;
-  CUresult r = launch_graph(call, exec, *model);
-  return r || !mapped ? r : send_outputs_to_device_copies(call, *model);
+  CUresult r = launch_graph(call, exec, *model, copies);
+  return r || !mapped ? r : send_outputs_to_device_copies(call, copies);
 }
 
 API CUresult cuGraphClone(CUgraph* out, CUgraph g) {

@@ -50,6 +50,39 @@ static void copies_then_changes(void) {
   }
 }
 
+static void count_call(void* calls) {
+  ++*(int*)calls;
+}
+
+/* A host node whose function was replaced in the executable graph, behind a copy to `host`. */
+static void graph_with_replaced_function(void) {
+  CUgraph g;
+  CUgraphExec e;
+  CUgraphNode copied, called;
+  int replaced = 0, calls = 0;
+  CUDA_HOST_NODE_PARAMS f = {.fn = count_call, .userData = &replaced};
+  CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                     .srcDevice = device,
+                     .dstMemoryType = CU_MEMORYTYPE_HOST,
+                     .dstHost = host,
+                     .WidthInBytes = BYTES,
+                     .Height = 1,
+                     .Depth = 1};
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddMemcpyNode(&copied, g, 0, 0, &c, context));
+  OK(cuGraphAddHostNode(&called, g, &copied, 1, &f));
+  OK(cuGraphInstantiate(&e, g, 0));
+  f.userData = &calls;
+  OK(cuGraphExecHostNodeSetParams(e, called, &f));
+  OK(cuMemsetD32(device, 9, N));
+  OK(cuGraphLaunch(e, s));
+  OK(cuStreamSynchronize(s));
+  expect("copied by a graph", 0, N, 9);
+  printf("calls: %d of the old function, %d of the new one\n", replaced, calls);
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphDestroy(g));
+}
+
 /* A kernel that waits in a stream and the program use different words of one page. */
 static void wait_at_gate(void* unused) {
   (void)unused;
@@ -165,6 +198,7 @@ static void all(const char* memory) {
   rows();
   host_functions();
   graphs();
+  graph_with_replaced_function();
 }
 
 int main(void) {
