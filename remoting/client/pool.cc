@@ -1,6 +1,5 @@
 #include "client/pool.h"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -65,7 +64,7 @@ void reclaim_completed(Pool& p) {
   p.device->link->poll_frames();
   std::erase_if(p.freed, [&](auto& f) {
     bool done = f.done();
-    if (done) p.used -= std::min(p.used, f.bytes);
+    if (done) p.attributes.subtract(f.bytes);
     return done;
   });
 }
@@ -77,8 +76,7 @@ void note_pool_allocation(Pool* p, uint64_t at, uint64_t bytes) {
   }
   std::lock_guard lock(p->mutex);
   reclaim_completed(*p);
-  p->used += bytes;
-  p->used_high = std::max(p->used_high, p->used);
+  p->attributes.add(bytes);
 }
 
 Pool* pool_of(uint64_t at) {

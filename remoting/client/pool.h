@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/heap.h"
+#include "memory_pool_attributes.h"
 
 namespace busbar::client {
 
@@ -19,10 +20,8 @@ struct Device;
 struct Pool {
   Device* device = nullptr;
   void* handle = nullptr;
-  std::mutex mutex;                  // guards the following members
-  uint64_t threshold = 0;            // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD; has no effect
-  uint64_t used = 0, used_high = 0;  // bytes
-  int flags[4] = {0, 1, 1, 1};       // by CUmemPool_attribute, 1 to 3; have no effect
+  std::mutex mutex;  // guards the following members
+  MemoryPoolAttributes attributes;
   struct Freed {
     Heap::Done done;
     uint64_t bytes;
@@ -38,7 +37,7 @@ Pool* default_pool(Device* d);
 Pool* current_pool(Device* d);
 void set_current_pool(Device* d, Pool* p);
 
-// Subtracts memory whose use has ended from `used`. Call with the pool's mutex.
+// Subtracts memory whose use has ended from the attributes. Call with the pool's mutex.
 void reclaim_completed(Pool& p);
 
 Pool* pool_of(uint64_t at);  // of the allocation that begins there; null: none

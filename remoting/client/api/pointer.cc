@@ -4,6 +4,7 @@
 #include "client/call.h"
 #include "client/mapped.h"
 #include "client/pool.h"
+#include "pointer_attributes.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -22,91 +23,39 @@ static bool is_accessible(const Region& r) {
          current->device == r.context->device;
 }
 
-// Fills in what belongs to the memory behind an address.
-static CUresult memory_attribute(void* data, CUpointer_attribute which, const Region& r) {
-  Pool* pool = r.kind == Region::device ? pool_of(r.base) : nullptr;
-  switch (which) {
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(unsigned*)data = r.synchronous; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      *(unsigned*)data = r.kind == Region::device && !pool && r.context->device->heap;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(uint64_t*)data = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL: *(int*)data = -1; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: *(unsigned*)data = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      *(unsigned*)data =
-          is_accessible(r) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      *(void**)data = pool ? pool->handle : nullptr;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-      *(unsigned long long*)data = r.id;
-      return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
+static Pool* pool_of(const Region& r) {
+  return r.kind == Region::device ? pool_of(r.base) : nullptr;
 }
 
 static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r,
                                   CUdeviceptr p) {
-  bool host = r.on_host() || r.kind == Region::managed;
   switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      *(CUcontext*)data = (CUcontext)r.context->handle;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *(unsigned*)data = r.on_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       *(CUdeviceptr*)data = device_address(r, p);
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!host) return CUDA_ERROR_INVALID_VALUE;
-      *(void**)data = (void*)p;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long*)data = r.id; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      *(unsigned*)data = r.kind == Region::managed;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      *(int*)data = r.context->device->ordinal;
-      return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned*)data = 1; return CUDA_SUCCESS;
-    default: return memory_attribute(data, which, r);
-  }
-}
-
-// Fills in the driver's values for an attribute that an address does not have.
-static CUresult default_attribute(void* data, CUpointer_attribute which) {
-  switch (which) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      *(unsigned*)data = r.kind == Region::device && !pool_of(r) && r.context->device->heap;
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned*)data = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = CU_DEVICE_INVALID; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(uint64_t*)data = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL: *(int*)data = -1; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+      *(unsigned*)data =
+          is_accessible(r) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: {
+      Pool* pool = pool_of(r);
+      *(void**)data = pool ? pool->handle : nullptr;
+      return CUDA_SUCCESS;
+    }
+    default: break;
   }
+  PointerAttributes attributes{(CUcontext)r.context->handle,
+                               r.context->device->ordinal,
+                               r.base,
+                               r.bytes,
+                               r.id,
+                               r.on_host(),
+                               r.kind == Region::managed,
+                               r.synchronous};
+  return attributes.get(p, which, data);
 }
 
 API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr p) {
@@ -125,7 +74,7 @@ API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void
     if (!data[i]) return CUDA_ERROR_INVALID_VALUE;
     CUresult e = r.kind == Region::none ? CUDA_ERROR_INVALID_VALUE
                                         : pointer_attribute(data[i], which[i], r, p);
-    if (e) e = default_attribute(data[i], which[i]);
+    if (e) e = PointerAttributes::get_default(which[i], data[i]);
     if (e) return e;
   }
   return CUDA_SUCCESS;

@@ -155,21 +155,7 @@ API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(p->mutex);
   reclaim_completed(*p);
-  if (which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-      which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
-    p->flags[which] = *(int*)value;
-    return CUDA_SUCCESS;
-  }
-  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
-    p->threshold = *(cuuint64_t*)value;
-    return CUDA_SUCCESS;
-  }
-  if ((which == CU_MEMPOOL_ATTR_USED_MEM_HIGH || which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
-      *(cuuint64_t*)value == 0) {
-    p->used_high = p->used;
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_INVALID_VALUE;
+  return p->attributes.set(which, value);
 }
 
 API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
@@ -177,32 +163,5 @@ API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(p->mutex);
   reclaim_completed(*p);
-  switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      *(int*)value = p->flags[which];
-      return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t*)value = p->threshold; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
-      *(CUmemAllocationType*)value = CU_MEM_ALLOCATION_TYPE_PINNED;
-      return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
-      *(CUmemAllocationHandleType*)value = CU_MEM_HANDLE_TYPE_NONE;
-      return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_LOCATION_ID: *(int*)value = p->device->ordinal; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_LOCATION_TYPE:
-      *(CUmemLocationType*)value = CU_MEM_LOCATION_TYPE_DEVICE;
-      return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_MAX_POOL_SIZE: *(cuuint64_t*)value = 0; return CUDA_SUCCESS;  // no maximum
-    case CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED: *(int*)value = 0; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_LOCALITY_DOMAIN_ID:
-      *(int*)value = -1;
-      return CUDA_SUCCESS;  // not localized
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
+  return p->attributes.get(which, p->device->ordinal, value);
 }

@@ -1,6 +1,5 @@
 #include "softgpu/driver/pool.h"
 
-#include <algorithm>
 #include <map>
 
 #include "softgpu/driver/handles.h"
@@ -55,8 +54,7 @@ void add_to_pool(Pool* p, uint64_t base, uint64_t bytes) {
     owners()[base] = p;
   }
   std::lock_guard lock(p->mutex);
-  p->used += bytes;
-  p->used_high = std::max(p->used_high, p->used);
+  p->attributes.add(bytes);
 }
 
 Pool* pool_of(uint64_t base) {
@@ -71,7 +69,7 @@ void remove_from_pool(uint64_t base, uint64_t bytes) {
   if (it == owners().end()) return;
   if (is_live(it->second)) {
     std::lock_guard own(it->second->mutex);
-    it->second->used -= std::min(it->second->used, bytes);
+    it->second->attributes.subtract(bytes);
   }
   owners().erase(it);
 }

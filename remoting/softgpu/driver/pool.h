@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <mutex>
 
+#include "memory_pool_attributes.h"
+
 namespace softgpu {
 
 struct Pool {
   int ordinal = 0;
   std::mutex mutex;
-  uint64_t threshold = 0, used = 0, used_high = 0;  // bytes
-  int flags[4] = {0, 1, 1, 1};                      // reuse attributes, by CUmemPool_attribute
-  uint64_t peers = 0;                               // other devices with access, a bit for each
+  busbar::MemoryPoolAttributes attributes;
+  uint64_t peers = 0;  // other devices with access, a bit for each
 };
 
 Pool* default_pool(int ordinal);
