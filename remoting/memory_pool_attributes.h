@@ -11,7 +11,8 @@
 namespace busbar {
 
 struct MemoryPoolAttributes {
-  uint64_t threshold = 0;            // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD; has no effect
+  uint64_t max_bytes = 0;            // 0: no maximum. This and the next have no effect.
+  uint64_t threshold = 0;            // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
   int reuse[4] = {0, 1, 1, 1};       // by CUmemPool_attribute, 1 to 3; have no effect
   uint64_t used = 0, used_high = 0;  // bytes
 
@@ -57,7 +58,7 @@ struct MemoryPoolAttributes {
       case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return bytes(used);
       case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return bytes(used_high);
-      case CU_MEMPOOL_ATTR_MAX_POOL_SIZE: return bytes(0);  // no maximum
+      case CU_MEMPOOL_ATTR_MAX_POOL_SIZE: return bytes(max_bytes);
       case CU_MEMPOOL_ATTR_ALLOCATION_TYPE: return number(CU_MEM_ALLOCATION_TYPE_PINNED);
       case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES: return number(CU_MEM_HANDLE_TYPE_NONE);
       case CU_MEMPOOL_ATTR_LOCATION_ID: return number(ordinal);

@@ -26,9 +26,10 @@ Pool* find_pool(CUmemoryPool handle) {
   return pools().handles.get(handle);
 }
 
-Pool* create_pool(Device* d) {
+Pool* create_pool(Device* d, uint64_t max_bytes) {
   auto* p = new Pool;
   p->device = d;
+  p->attributes.max_bytes = max_bytes;
   p->handle = pools().handles.add(p);
   return p;
 }
@@ -42,7 +43,7 @@ void destroy_pool(Pool* p) {
 Pool* default_pool(Device* d) {
   std::lock_guard lock(pools().mutex);
   Pool*& p = pools().defaults[d];
-  if (!p) p = create_pool(d);
+  if (!p) p = create_pool(d, 0);
   return p;
 }
 

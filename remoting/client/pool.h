@@ -30,7 +30,7 @@ struct Pool {
 };
 
 Pool* find_pool(CUmemoryPool handle);  // null for an invalid handle
-Pool* create_pool(Device* d);
+Pool* create_pool(Device* d, uint64_t max_bytes);
 // Invalidates the handle. The object stays, because its memory may be in use.
 void destroy_pool(Pool* p);
 Pool* default_pool(Device* d);

@@ -112,7 +112,7 @@ API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
     return CUDA_ERROR_INVALID_VALUE;
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   REQUIRE_DEVICE(d, props->location.id);
-  *out = (CUmemoryPool)create_pool(d)->handle;
+  *out = (CUmemoryPool)create_pool(d, props->maxSize)->handle;
   return CUDA_SUCCESS;
 }
 API CUresult cuMemPoolDestroy(CUmemoryPool h) {

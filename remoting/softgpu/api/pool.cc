@@ -109,6 +109,7 @@ API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   auto* p = new Pool;
   p->ordinal = props->location.id;
+  p->attributes.max_bytes = props->maxSize;
   add_handle(p);
   *out = (CUmemoryPool)p;
   return CUDA_SUCCESS;

@@ -52,6 +52,20 @@ static void memory_node(CUgraph g) {
   printf("type %d, bytes %zu\n", (int)any.type, any.alloc.bytesize);
 }
 
+static void pool_size(size_t bytes) {
+  CUmemoryPool pool;
+  CUmemPoolProps p = {0};
+  cuuint64_t answer = 9;
+  p.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  p.maxSize = bytes;
+  OK(cuMemPoolCreate(&pool, &p));
+  OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_MAX_POOL_SIZE, &answer));
+  printf("maximum of a pool: %llu\n", (unsigned long long)answer);
+  if (bytes ? answer < bytes : answer > 0) puts("WRONG: another maximum");
+  OK(cuMemPoolDestroy(pool));
+}
+
 int main(void) {
   CUgraph g;
   create_context();
@@ -61,6 +75,8 @@ int main(void) {
   event_node(g);
   conditional_node(g);
   memory_node(g);
+  pool_size(0);
+  pool_size(8 << 20);
   OK(cuGraphDestroy(g));
   return 0;
 }
