@@ -4,6 +4,7 @@
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/module.h"
+#include "softgpu/driver/occupancy.h"
 
 using namespace softgpu;
 
@@ -81,21 +82,40 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfuncti
       return CUDA_SUCCESS;
     }
     default:
-      *value = 0;
-      return (int)which >= 0 && which < CU_FUNC_ATTRIBUTE_MAX ? CUDA_SUCCESS
-                                                              : CUDA_ERROR_INVALID_VALUE;
+      if ((int)which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+      *value = k->attributes[(size_t)which];
+      return CUDA_SUCCESS;
   }
 }
 API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel f, CUdevice) {
   return cuFuncGetAttribute(value, which, (CUfunction)f);
 }
 
+// Returns the largest value that a program can set; negative for an attribute that it cannot set.
+static int largest_value(CUfunction_attribute which) {
+  switch (which) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return 99 << 10;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return 100;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return (int)kMaxClusterBlocks;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: return 1;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      return CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING;
+    default: return -1;
+  }
+}
+
 API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value) {
   REQUIRE_KERNEL_STATE(k, f);
-  if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS;
-  if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > 99 << 10)
-    return CUDA_ERROR_INVALID_VALUE;
-  k->dynamic_shared_limit = value;
+  int least = which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+                  ? (int)CU_SHAREDMEM_CARVEOUT_DEFAULT
+                  : 0;
+  if (value < least || value > largest_value(which)) return CUDA_ERROR_INVALID_VALUE;
+  if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    k->dynamic_shared_limit = value;
+  else
+    k->attributes[(size_t)which] = value;
   return CUDA_SUCCESS;
 }
 API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel f, CUdevice) {

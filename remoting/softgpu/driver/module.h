@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -26,6 +27,8 @@ struct KernelState {
   std::mutex mutex;
   std::shared_ptr<const CompiledKernel> compiled;   // null until it is first needed
   std::atomic<int> dynamic_shared_limit{48 << 10};  // bytes
+  // What the program has set of the other attributes. No effect: a cluster is one block.
+  std::array<std::atomic<int>, CU_FUNC_ATTRIBUTE_MAX> attributes{};
 };
 
 struct GlobalState {

@@ -124,6 +124,27 @@ static void mapping_attributes(void) {
   OK(cuMemAddressFree(p, bytes));
 }
 
+/* Clusters of one block: the kernel can be launched with each of the values. */
+static void function_attributes(CUdeviceptr p) {
+  CUfunction_attribute settable[] = {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                     CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+                                     CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+                                     CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
+                                     CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                                     CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE};
+  for (unsigned i = 0; i < sizeof settable / sizeof *settable; ++i) {
+    int value = 0;
+    CUresult r = cuFuncSetAttribute(bump, settable[i], 1);
+    OK(cuFuncGetAttribute(&value, settable[i], bump));
+    printf("attribute %d -> %d, value %d\n", (int)settable[i], (int)r, value);
+    if (r || value != 1) puts("WRONG: the attribute cannot be set");
+  }
+  SHOW(cuFuncSetAttribute(bump, CU_FUNC_ATTRIBUTE_NUM_REGS, 1));
+  SHOW(launch_bump(p, 16, 1, 1, 0));
+  OK(cuCtxSynchronize());
+}
+
 int main(void) {
   CUdeviceptr p;
   create_context();
@@ -131,5 +152,6 @@ int main(void) {
   stream_attributes();
   kernel_node_attributes(p);
   mapping_attributes();
+  function_attributes(p);
   return 0;
 }
