@@ -5,7 +5,6 @@
 //
 // Thread safety: any thread.
 #pragma once
-#include <cstdlib>
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -15,16 +14,8 @@ namespace busbar::client {
 class ReplyOrder {
  public:
 #ifdef __SANITIZE_THREAD__
-  void before_submit() {
-    __tsan_release(this);
-    if (planted_race_) ++unguarded_;
-  }
+  void before_submit() { __tsan_release(this); }
   void after_receive() { __tsan_acquire(this); }
-
- private:
-  // A deliberate race, which `./test --long tsan` must report.
-  const bool planted_race_ = std::getenv("BUSBAR_FAILPOINT_RACE") != nullptr;
-  long unguarded_ = 0;
 #else
   void before_submit() {}
   void after_receive() {}
