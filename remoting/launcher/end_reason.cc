@@ -7,11 +7,16 @@
 
 namespace busbar::launcher {
 
-std::string reason_of_end(std::optional<int> status, const std::string& noted) {
+static bool is_of_start(int exit_code) {
+  auto end = (control::SessionEnd)exit_code;
+  return end == control::SessionEnd::start_failed || end == control::SessionEnd::node_failed;
+}
+
+std::string reason_of_end(std::optional<int> status, const std::string& noted, bool has_started) {
+  if (!noted.empty()) return noted;
   bool exited = status && WIFEXITED(*status);
   const char* own = exited ? control::reason_of(WEXITSTATUS(*status)) : nullptr;
-  if (own) return own;
-  if (!noted.empty()) return noted;
+  if (own && !(has_started && is_of_start(WEXITSTATUS(*status)))) return own;
   if (exited)
     return "the session server ended with code " + std::to_string(WEXITSTATUS(*status)) +
            "; see the launcher's log";

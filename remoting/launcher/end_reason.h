@@ -7,9 +7,10 @@
 
 namespace busbar::launcher {
 
-// Returns the reason from the exit status of the session server, if it is known, and from what the
-// launcher has noted before, which may be empty. A session server that ends by itself keeps its
-// own reason, also if the launcher was about to end it.
-std::string reason_of_end(std::optional<int> status, const std::string& noted);
+// Returns the reason from what the launcher has noted, which may be empty, and from the exit status
+// of the session server, if it is known. A session server may be in the hands of its client, so its
+// exit code counts only where the launcher knows nothing: it has noted no reason, and a session
+// that `has_started` did not fail at its start.
+std::string reason_of_end(std::optional<int> status, const std::string& noted, bool has_started);
 
 }  // namespace busbar::launcher

@@ -13,8 +13,42 @@
 namespace busbar::launcher {
 
 namespace {
-constexpr int kStateField = 2;  // of /proc/PID/stat, behind the name in parentheses
-constexpr int kStartTimeField = 22;
+// Fields of /proc/PID/stat.
+constexpr int kStateField = 3, kFlagsField = 9, kStartTimeField = 22;
+constexpr uint64_t kExitingFlag = 4;  // PF_EXITING of the kernel
+
+// The fields behind the name in parentheses. All are 0 if there is no such process.
+class Stat {
+ public:
+  explicit Stat(pid_t pid) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    ssize_t n = ::read(fd, text_, sizeof text_ - 1);
+    ::close(fd);
+    text_[n > 0 ? n : 0] = 0;
+  }
+  char state() const {
+    const char* p = field(kStateField);
+    return p ? *p : 0;
+  }
+  uint64_t number(int which) const {
+    const char* p = field(which);
+    return p ? std::strtoull(p, nullptr, 10) : 0;
+  }
+
+ private:
+  const char* field(int which) const {
+    const char* p = std::strrchr(text_, ')');
+    for (int at = kStateField - 1; p && at < which; ++at) {
+      p = std::strchr(p, ' ');
+      if (p) ++p;
+    }
+    return p;
+  }
+  char text_[1024] = {};
+};
 }  // namespace
 
 int open_pidfd(pid_t pid) {
@@ -31,18 +65,12 @@ void kill_process(int pidfd) {
 }
 
 uint64_t process_start_time(pid_t pid) {
-  char path[64], text[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t n = ::read(fd, text, sizeof text - 1);
-  ::close(fd);
-  if (n <= 0) return 0;
-  text[n] = 0;
-  const char* p = std::strrchr(text, ')');
-  if (!p || p[1] != ' ' || p[2] == 'Z') return 0;
-  for (int field = kStateField; p && field < kStartTimeField; ++field) p = std::strchr(p + 1, ' ');
-  return p ? std::strtoull(p + 1, nullptr, 10) : 0;
+  Stat stat(pid);
+  return stat.state() == 'Z' ? 0 : stat.number(kStartTimeField);
+}
+
+bool is_exiting(pid_t pid) {
+  return Stat(pid).number(kFlagsField) & kExitingFlag;
 }
 
 }  // namespace busbar::launcher

@@ -15,5 +15,8 @@ void kill_process(int pidfd);
 // Returns the start time of a process in clock ticks since boot; 0 if there is none, or if it is a
 // zombie.
 uint64_t process_start_time(pid_t pid);
+// Returns whether a process has begun to exit, by itself or by a signal. Its exit status is
+// decided.
+bool is_exiting(pid_t pid);
 
 }  // namespace busbar::launcher

@@ -182,12 +182,15 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
   pollfd p{s.exit_pipe, POLLIN, 0};
   bool known = s.exit_pipe >= 0 && poll(&p, 1, kExitStatusMs) > 0 &&
                read(s.exit_pipe, &status, sizeof status) == (ssize_t)sizeof status;
-  reason = reason_of_end(known ? std::optional(status) : std::nullopt, s.record.reason);
+  reason = reason_of_end(known ? std::optional(status) : std::nullopt, s.record.reason,
+                         s.record.state == (uint32_t)SessionState::running);
   return true;
 }
 
-// The next launcher reads it from the record if this one ends first. Requires mutex_.
+// The next launcher reads it from the record if this one ends first. A session that exits already
+// ends by itself: closing its GPUs can take the kernel a second. Requires mutex_.
 void Sessions::note_reason(Session& s, const char* reason) {
+  if (*s.record.reason || is_exiting((pid_t)s.record.pid)) return;
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason);
   save(s);
 }
@@ -199,7 +202,7 @@ bool Sessions::must_end(Session& s) {
   if (s.kill_at_ms || grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
     return false;
   s.kill_at_ms = transport::now_ms() + kEndMs;
-  if (!*s.record.reason) note_reason(s, control::kReleased);
+  note_reason(s, control::kReleased);
   return true;
 }
 
@@ -317,7 +320,8 @@ bool Sessions::contains(pid_t pid) {
 bool Sessions::kill_session(const control::KillSession& request) {
   std::lock_guard lock(mutex_);
   auto it = sessions_.find(hex(request.id, 16));
-  if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed)
+  if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed ||
+      is_exiting((pid_t)it->second.record.pid))
     return false;
   char (&reason)[sizeof request.reason] = it->second.record.reason;
   std::snprintf(reason, sizeof reason, "%.*s", (int)sizeof request.reason - 1, request.reason);
@@ -331,7 +335,7 @@ void Sessions::end_all(const char* reason) {
     std::lock_guard lock(mutex_);
     for (auto& [id, s] : sessions_) {
       if (s.record.state == (uint32_t)SessionState::closed) continue;
-      if (!*s.record.reason) note_reason(s, reason);
+      note_reason(s, reason);
       ending.push_back(s);
     }
   }
