@@ -21,6 +21,7 @@ enum class SessionEnd : int {
   client_gone = 6,    // the connection ended
   malformed = 7,      // the client broke the protocol
   memory_failed = 8,  // a suspension failed half-way
+  busy = 9,           // the client has gone, closing the session or not, and the driver is busy
 };
 
 // Returns the reason of an exit code; null if it is none of these, or `told`.
@@ -34,6 +35,7 @@ constexpr const char* reason_of(int exit_code) {
     case SessionEnd::client_gone: return "the client's connection ended without a close";
     case SessionEnd::malformed: return "the client sent a malformed record";
     case SessionEnd::memory_failed: return "its memory could not be moved; see the launcher's log";
+    case SessionEnd::busy: return "the client is gone, and the driver has not finished its work";
     case SessionEnd::told: break;
   }
   return nullptr;

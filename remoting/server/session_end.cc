@@ -52,7 +52,7 @@ void end_with_client(const Link& link) {
   std::thread([&link] {
     link.wait_for_end();
     poll(nullptr, 0, kLeaveMs);
-    end_process({SessionEnd::client_gone, "the client is gone, and a thread waits for the driver"});
+    end_process({SessionEnd::busy, "the client is gone, and a thread waits for the driver"});
   }).detach();
 }
 

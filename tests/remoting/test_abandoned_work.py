@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import wait_for
+from nodes.protocol.session_ends import RELEASED
 from tests.fleet.proxy import FaultyProxy
 from tests.remoting.modes import MODES
 from tests.remoting.node import EVENT_SECONDS, LocalNode, gpu_memory_bytes
@@ -18,6 +19,10 @@ from tests.remoting.node import EVENT_SECONDS, LocalNode, gpu_memory_bytes
 WORKS = ("kernel", "full_queue", "graph", "host_function", "graph_host_function", "wait_value")
 LAUNCHES_OF_A_FULL_QUEUE = 500
 """The queue of the software GPU holds 1,024 entries; a launch makes one or two."""
+
+CLOSED = "the client closed it"
+GONE = "the client's connection ended without a close"
+BUSY = "the client is gone, and the driver has not finished its work"
 
 Programs = list[subprocess.Popen[str]]
 Compiled = Callable[[str], Path]
@@ -61,14 +66,24 @@ def programs(node: LocalNode, compiled: Compiled, env: dict[str, str]) -> Iterat
         yield list(started.values())
 
 
-def wait_until_free(node: LocalNode) -> None:
-    """Block until no session is open and the memory of the GPU is free."""
+def wait_until_free(node: LocalNode) -> dict[int, str]:
+    """Block until no session is open and the memory of the GPU is free.
+
+    Return the reason of each session's end, by the pid of its program.
+    """
 
     def is_free() -> bool:
         are_closed = all(s.state == "closed" for s in node.sessions())
         return are_closed and not sum(gpu_memory_bytes(node.env))
 
     wait_for("the ends of all sessions", is_free, node.folder / "launcher.log", EVENT_SECONDS)
+    return {s.client_pid: s.reason for s in node.sessions()}
+
+
+def ends(running: Programs, reason: str, of_full_queue: str) -> dict[int, str]:
+    """Return the expected reasons, by the pids of the programs."""
+    reasons = {work: of_full_queue if work == "full_queue" else reason for work in WORKS}
+    return {p.pid: reasons[work] for work, p in zip(WORKS, running, strict=True)}
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
@@ -76,7 +91,7 @@ def test_sessions_of_killed_programs_end(node: LocalNode, compiled: Compiled, mo
     with programs(node, compiled, node.remote_environment(**MODES[mode])) as running:
         for process in running:
             process.kill()
-        wait_until_free(node)
+        assert wait_until_free(node) == ends(running, GONE, BUSY)
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
@@ -87,7 +102,7 @@ def test_sessions_of_programs_that_exit_end(node: LocalNode, compiled: Compiled,
             process.stdin.write("\n")
             process.stdin.flush()
         assert [process.wait(EVENT_SECONDS) for process in running] == [0] * len(running)
-        wait_until_free(node)
+        assert wait_until_free(node) == ends(running, CLOSED, BUSY)
 
 
 def test_sessions_without_a_connection_end(node: LocalNode, compiled: Compiled) -> None:
@@ -96,15 +111,15 @@ def test_sessions_without_a_connection_end(node: LocalNode, compiled: Compiled) 
     with closing(FaultyProxy(node.port)) as proxy:
         direct, proxied = f"127.0.0.1 {node.port}", f"127.0.0.1 {proxy.port}"
         ticket.write_text(ticket.read_text().replace(direct, proxied))
-        with programs(node, compiled, env):
+        with programs(node, compiled, env) as running:
             proxy.cut()
-            wait_until_free(node)
+            assert wait_until_free(node) == ends(running, GONE, BUSY)
 
 
 def test_sessions_of_a_released_allocation_end(node: LocalNode, compiled: Compiled) -> None:
-    with programs(node, compiled, node.remote_environment()):
+    with programs(node, compiled, node.remote_environment()) as running:
         node.grant(granted=False)
-        wait_until_free(node)
+        assert wait_until_free(node) == ends(running, RELEASED, RELEASED)
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
@@ -115,4 +130,4 @@ def test_session_of_a_program_that_reads_nothing_ends(
     with program([compiled("backpressure"), "reads_later", "20000"], env) as stopped:
         os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
         stopped.kill()
-        wait_until_free(node)
+        assert wait_until_free(node) == {stopped.pid: GONE}
