@@ -134,10 +134,9 @@ void Sessions::turn_away(transport::Tls& tls, const char* reason) {
   refuse(tls, kNoResources, reason, 0);
 }
 
-void Sessions::give_up(transport::Tls& tls, const Process& process, const char* reason) {
+void Sessions::give_up(transport::Tls& tls, const SessionProcess& process, const char* reason) {
   refuse(tls, kNoResources, reason);
-  for (int fd : {process.fd, process.exit_pipe})
-    if (fd >= 0) ::close(fd);
+  process.close();
 }
 
 // Creates the sockets of a session in the folder that all cages of its allocation have. A session
@@ -184,7 +183,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     refuse(tls, kNoResources, lack.c_str());
     return;
   }
-  Process process = take_process(grant);
+  SessionProcess process = processes_.take(grant.allocation);
   if (process.fd < 0)
     return give_up(tls, process, process.refusal ? process.refusal : kCannotStart);
   if (grant.allocation.required_isolation & ~(process.cage | own_layers()))

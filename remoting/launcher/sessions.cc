@@ -48,7 +48,7 @@ Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
       ledgers_(ledgers),
       ledger_port_(ledger_port),
       arbiters_(arbiters),
-      spawner_(settings.runtime) {
+      processes_(settings.runtime) {
   for (const char* sub : {"", "/sessions", "/ledgers"})
     mkdir((settings.runtime + sub).c_str(), 0700);
   if (!settings.cache.empty()) mkdir(settings.cache.c_str(), 0700);
@@ -303,7 +303,7 @@ std::vector<control::SessionRecord> Sessions::list() {
 
 uint32_t Sessions::isolation() {
   std::lock_guard lock(mutex_);
-  uint32_t layers = newest_layers_;
+  uint32_t layers = processes_.newest_layers();
   for (auto& [id, s] : sessions_)
     if (s.record.state == (uint32_t)SessionState::running) layers &= s.record.isolation;
   return layers;

@@ -1,11 +1,9 @@
 // The session servers of this node: started by this launcher, or adopted from an earlier one.
 //
-// Thread safety: any thread; mutex_ guards the sessions and the spare processes. It is not held
-// while a session server is requested to do something. No request waits for a session server longer
-// than its deadline; a session that ends too slowly is killed.
+// Thread safety: any thread; mutex_ guards the sessions. It is not held while a session server is
+// requested to do something. No request waits for a session server longer than its deadline; a
+// session that ends too slowly is killed.
 #pragma once
-#include <atomic>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -15,9 +13,9 @@
 
 #include "launcher/grants.h"
 #include "launcher/ledger_port.h"
+#include "launcher/session_processes.h"
 #include "launcher/session_requests.h"
 #include "launcher/session_start.h"
-#include "launcher/spawner_requests.h"
 #include "transport/tls.h"
 
 namespace busbar::launcher {
@@ -64,9 +62,10 @@ class Sessions {
   bool attach(const wire::BulkRequest& request, int client_fd);
 
   // Starts spare session servers, so that sessions do not wait for the driver: as many as
-  // Grants::expected_programs(). Ends those of other GPUs. Blocks until they are started. Defined
-  // in spawn.cc, as are spawn(), next_spare(), take_spare() and take_process().
-  void start_spares();
+  // Grants::expected_programs(). Ends those of other GPUs. Blocks until they are started.
+  void start_spares() {
+    processes_.start_spares([this] { return grants_.expected_programs(); });
+  }
 
   // Takes over the sessions that an earlier launcher started. A record counts only if its process
   // is the same. Returns their number. Defined in adopt.cc.
@@ -101,18 +100,6 @@ class Sessions {
     control::Kind kind;
     int socket;
   };
-  struct Process {
-    pid_t pid = -1;
-    int fd = -1;                    // its start socket; -1: no process
-    int exit_pipe = -1;             // gets its exit status
-    uint32_t cage = 0;              // bits of control::Isolation
-    const char* refusal = nullptr;  // why there is no process, if the spawner was not asked
-  };
-  Process spawn(const std::string& tenant, const GpuSet& gpus);
-  std::optional<GpuSet> next_spare();
-  Process take_spare(const GpuSet& gpus);
-  // Returns a session server that sees the folders of the allocation, or none.
-  Process take_process(const Grant& grant);
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
                                       bool caged) const;
   void add(const Session& s);
@@ -123,7 +110,7 @@ class Sessions {
                                                              control::SessionSockets sockets,
                                                              int& violations);
   std::vector<NewConnection> set_running(const std::string& id, uint32_t isolation, int violations);
-  static void give_up(transport::Tls& tls, const Process& process, const char* reason);
+  static void give_up(transport::Tls& tls, const SessionProcess& process, const char* reason);
   void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
   void save(const Session& s) const;
   void update_charges(Session& s);
@@ -151,13 +138,9 @@ class Sessions {
   Ledgers& ledgers_;
   LedgerPort& ledger_port_;
   Arbiters& arbiters_;
-  SpawnerRequests spawner_;
+  SessionProcesses processes_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
-  std::multimap<GpuSet, Process> spares_;    // by the GPUs that their cages show
-  std::condition_variable spare_started_;    // or failed to start
-  std::multiset<GpuSet> starting_;           // of spares that a thread is about to add
-  std::atomic<uint32_t> newest_layers_{0};   // of the session server that started last
 };
 
 }  // namespace busbar::launcher

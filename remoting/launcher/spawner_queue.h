@@ -1,4 +1,5 @@
-// Order of the requests to the spawner, which serves one after the other. Tenants go in turn, each
+// Order of the requests to the spawner, which serves one after the other, and of those that take a
+// spare of the same GPUs. Tenants go in turn, each
 // with the request that waits longest, so that one that opens sessions without end makes each
 // request of another tenant wait for one of its own. WorkQueue limits the threads of a tenant, and
 // so the requests that wait here.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "control/hex.h"
@@ -13,8 +12,6 @@
 namespace busbar::launcher {
 
 namespace {
-constexpr int kReplySeconds = 10;  // for the turn of a request, and then for its reply
-
 bool send_request(int fd, const control::SpawnRequest& request, const std::vector<int>& attached) {
   iovec io{const_cast<control::SpawnRequest*>(&request), sizeof request};
   alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
@@ -38,7 +35,7 @@ control::SpawnReply send_to(const std::string& socket, const control::SpawnReque
   control::SpawnReply reply{};
   int fd = control::connect_to(socket.c_str());
   if (fd < 0) return reply;
-  timeval timeout{kReplySeconds, 0};
+  timeval timeout{kSpawnerPatience.count(), 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (!send_request(fd, request, attached) ||
       recv(fd, &reply, sizeof reply, MSG_WAITALL) != (ssize_t)sizeof reply)
@@ -51,8 +48,7 @@ control::SpawnReply send_to(const std::string& socket, const control::SpawnReque
 SpawnerAnswer SpawnerRequests::request(const std::string& tenant,
                                        const control::SpawnRequest& request,
                                        const std::vector<int>& attached) {
-  if (!queue_.enter(tenant, std::chrono::seconds(kReplySeconds)))
-    return {{}, "the node has started no session server for this program in 10 s"};
+  if (!queue_.enter(tenant, patience_)) return {{}, kNotServed};
   SpawnerAnswer answer{send_to(socket_, request, attached)};
   queue_.leave();
   return answer;

@@ -3,6 +3,7 @@
 // Thread safety: any thread. Each request blocks until its turn and then until its reply, for some
 // seconds at most.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 namespace busbar::launcher {
 
 constexpr char kNoTenant[] = "";  // of requests for spares
+constexpr std::chrono::seconds kSpawnerPatience{10};
+constexpr char kNotServed[] = "the node has started no session server for this program in 10 s";
 
 struct SpawnerAnswer {
   control::SpawnReply reply{};    // pid 0: the request failed
@@ -21,8 +24,10 @@ struct SpawnerAnswer {
 
 class SpawnerRequests {
  public:
-  explicit SpawnerRequests(const std::string& runtime)
-      : socket_(runtime + control::kSpawnerSocket) {}
+  // A request waits for its turn for `patience` at most, and then for its reply.
+  explicit SpawnerRequests(const std::string& runtime,
+                           std::chrono::milliseconds patience = kSpawnerPatience)
+      : socket_(runtime + control::kSpawnerSocket), patience_(patience) {}
 
   // Starts a session server for a tenant, with its start socket. It sees these GPUs only.
   // `exit_pipe` gets its exit status as an int.
@@ -38,6 +43,7 @@ class SpawnerRequests {
   SpawnerAnswer request(const std::string& tenant, const control::SpawnRequest& request,
                         const std::vector<int>& attached);
   const std::string socket_;
+  const std::chrono::milliseconds patience_;
   SpawnerQueue queue_;
 };
 
