@@ -1,6 +1,9 @@
 #include "client/kernel_output.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <utility>
 
 namespace busbar::client {
 
@@ -11,22 +14,38 @@ bool KernelOutput::empty() {
 
 // Call with the lock of stdout, which keeps the order.
 void KernelOutput::write() {
-  std::string text;
+  std::deque<std::string> pieces;
+  uint64_t dropped;
   {
     std::lock_guard lock(mutex_);
-    text.swap(pending_);
+    pieces.swap(pending_);
+    dropped = std::exchange(dropped_bytes_, 0);
+    pending_bytes_ = 0;
     writing_ = true;
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (dropped)
+    dprintf(STDERR_FILENO, "busbar: %llu bytes that kernels printed are lost: stdout was in use\n",
+            (unsigned long long)dropped);
+  for (auto& piece : pieces) std::fwrite(piece.data(), 1, piece.size(), stdout);
   std::fflush(stdout);
   std::lock_guard lock(mutex_);
   writing_ = false;
 }
 
+// Call with mutex_.
+void KernelOutput::drop_oldest() {
+  uint64_t bytes = pending_.front().size();
+  pending_.pop_front();
+  pending_bytes_ -= bytes;
+  dropped_bytes_ += bytes;
+}
+
 void KernelOutput::add(const uint8_t* bytes, uint64_t n) {
   {
     std::lock_guard lock(mutex_);
-    pending_.append((const char*)bytes, n);
+    pending_.emplace_back((const char*)bytes, n);
+    pending_bytes_ += n;
+    while (pending_bytes_ > kMostBytes) drop_oldest();
   }
   try_flush();
 }

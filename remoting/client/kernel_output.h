@@ -3,8 +3,12 @@
 // Thread safety: any thread. add() never waits for the lock of stdout: a thread of the program may
 // hold it while it waits for a frame or for a page of managed memory, and frames are read by the
 // caller of add(). mutex_ is taken under that lock, never the other way round.
+//
+// What waits is bounded. Like the buffer of a GPU, which overwrites its oldest output, it drops the
+// oldest bytes; a line on standard error says how many.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 
@@ -12,6 +16,7 @@ namespace busbar::client {
 
 class KernelOutput {
  public:
+  static constexpr uint64_t kMostBytes = 64 << 20;  // that wait; a GPU has 1 MiB by default
   // Writes the bytes through stdout, in order with the program's own output. If a thread uses
   // stdout, they stay here until the next call of any member.
   void add(const uint8_t* bytes, uint64_t n);
@@ -22,9 +27,12 @@ class KernelOutput {
  private:
   bool empty();
   void write();
+  void drop_oldest();
   std::mutex mutex_;
-  std::string pending_;
-  bool writing_ = false;  // a thread with the lock of stdout writes what was pending
+  std::deque<std::string> pending_;  // of one add() each
+  uint64_t pending_bytes_ = 0;
+  uint64_t dropped_bytes_ = 0;  // before `pending_`
+  bool writing_ = false;        // a thread with the lock of stdout writes what was pending
 };
 
 }  // namespace busbar::client
