@@ -210,9 +210,12 @@ void Link::close() {
 
 // The TLS connections stay as they are: a thread that the child does not have may have been using
 // them. After an error that thread closes the socket, whose number may belong to another file.
-void Link::release_after_fork() {
+void Link::close_after_fork() {
   if (!error()) ::close(socket_);
   if (!error() && bulk_open_) ::close(bulk_.fd());
+}
+
+void Link::release_after_fork() {
   ring_ = nullptr;
   shared_ = nullptr;
 }

@@ -153,9 +153,10 @@ class Link {
 
   // Ends the session at exit. Blocks for at most one second.
   void close();
-  // In a forked child, releases what the child inherited and sends nothing. No other member may be
-  // called from then on.
-  void release_after_fork();
+  // In a forked child, closes the connections that the child inherited and sends nothing: the
+  // session ends with its program. Only release_after_fork() may be called from then on.
+  void close_after_fork();
+  void release_after_fork();  // the memory of the link
   bool is_session(const uint8_t* id) const {
     return !__builtin_memcmp(id, session_id_, sizeof session_id_);
   }

@@ -26,13 +26,15 @@ void release_session(Session* s) {
 
 // The session belongs to the parent, and the child opens one of its own. Objects of CUDA have no
 // counterpart in that one, so after a parent that used CUDA it is for NVML only, and what the
-// objects refer to stays.
+// objects refer to stays, without its connections.
 void after_fork_in_child() {
   g_opening.unlock();
   bool used_cuda = has_session();
   Session* s = end_session();
   if (used_cuda) g_parent_used_cuda = true;
-  if (s && !used_cuda) release_session(s);
+  if (!s) return;
+  for (auto& l : s->links) l->close_after_fork();
+  if (!used_cuda) release_session(s);
 }
 
 // Registered when the library is loaded: before those of NVML, whose lock is taken before

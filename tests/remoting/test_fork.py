@@ -71,12 +71,13 @@ def test_forked_process_inherits_that_nvml_is_initialised(node: LocalNode) -> No
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
+@pytest.mark.parametrize("parent", ["NVML", "CUDA"])
 def test_session_ends_with_its_program_while_a_forked_process_lives(
-    node: LocalNode, mode: str
+    node: LocalNode, parent: str, mode: str
 ) -> None:
     env = node.remote_environment(**MODES[mode])
     program = subprocess.Popen(
-        [*PROGRAM, "NVML", "hold"], env=env, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*PROGRAM, parent, "hold"], env=env, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
 
     def is_open() -> bool:
