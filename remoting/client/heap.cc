@@ -212,7 +212,7 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   uint64_t n = round_up(bytes, kAlign);
   std::lock_guard lock(mutex_);
-  pending_.push_back({at, n, std::move(done)});
+  pending_.push_back({at, n, freed_++, std::move(done)});
   return_surplus(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
@@ -221,9 +221,19 @@ bool Heap::return_unused() {
   return return_surplus(0);
 }
 
-bool Heap::has_pending() {
+uint64_t Heap::freed() {
   std::lock_guard lock(mutex_);
-  return !pending_.empty();
+  return freed_;
+}
+
+bool Heap::has_pending(uint64_t count) {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(pending_, [&](auto& p) { return p.number < count; });
+}
+
+bool Heap::has_completed(uint64_t count) {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(pending_, [&](auto& p) { return p.number < count && p.done(); });
 }
 
 uint64_t Heap::unused_bytes() {

@@ -42,7 +42,11 @@ class Heap {
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
   // Returns the leases that hold nothing. Returns false if there are none.
   bool return_unused();
-  bool has_pending();  // freed ranges that work may still access
+  uint64_t freed();  // number of ranges that have been freed
+  // Returns whether work may still access one of the first `count` freed ranges.
+  bool has_pending(uint64_t count);
+  // Returns whether the work of one of these has ended, and its range is not reused yet.
+  bool has_completed(uint64_t count);
   // Leased memory that is free, without remainders that are smaller than a lease.
   uint64_t unused_bytes();
 
@@ -80,9 +84,11 @@ class Heap {
   Ranges free_, gaps_;  // leased and unused; neither leased nor requested. Neighbours are merged.
   struct Pending {
     uint64_t at, bytes;
+    uint64_t number;  // of freed ranges before this one
     Done done;
   };
   std::vector<Pending> pending_;  // freed, possibly still accessed
+  uint64_t freed_ = 0;
 };
 
 }  // namespace busbar::client

@@ -100,18 +100,25 @@ bool Link::handle_partition_size(wire::Decoder d) {
   return true;
 }
 
-// The return may wait for the node, whose answers this thread reads. Without a thread the memory
-// stays here.
+// The return may wait for the node, whose answers this thread reads. One thread answers, and looks
+// again when memory is wanted meanwhile. Without a thread the memory stays here.
 void Link::handle_memory_wanted() {
-  if (!on_memory_wanted || memory_wanted_.exchange(true)) return;
+  if (!return_memory || memory_wanted_.fetch_add(1)) return;
   try {
-    start_thread([this] {
-      memory_wanted_ = false;
-      on_memory_wanted();
-    });
+    start_thread([this] { answer_memory_wanted(); });
   } catch (const std::system_error&) {
-    memory_wanted_ = false;
+    memory_wanted_ = 0;
   }
+}
+
+void Link::answer_memory_wanted() {
+  uint32_t times = 0;
+  do {
+    times = memory_wanted_;
+    return_memory([&] { return memory_wanted_ != times; });
+  } while (!memory_wanted_.compare_exchange_strong(times, 0));
+  wire::Encoder<> e(wire::Op::return_complete, 0);
+  submit(e.finish(), e.size());
 }
 
 bool Link::handle_graph_output(wire::Decoder d) {

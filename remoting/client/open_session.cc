@@ -1,8 +1,8 @@
 #include "client/open_session.h"
 
-#include <poll.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -49,27 +49,30 @@ void at_exit() {
     for (auto& l : s->links) l->close();
 }
 
-// Returns the unused leases of a node. True if work may still use memory that the program has
-// freed.
-bool return_leases(Link* link) {
-  bool is_pending = false;
-  if (!has_open_session() || link->error()) return false;
-  link->poll_frames();  // completions may free memory
+// The heaps of a node, with the number of ranges that the program has freed until now.
+std::vector<std::pair<Heap*, uint64_t>> freed_until_now(const Link* link) {
+  std::vector<std::pair<Heap*, uint64_t>> freed;
+  if (!has_open_session()) return freed;
   for (auto& d : session()->all_devices)
-    if (d->link == link && d->heap) {
-      d->heap->return_unused();
-      is_pending |= d->heap->has_pending();
-    }
-  return is_pending;
+    if (d->link == link && d->heap) freed.emplace_back(d->heap.get(), d->heap->freed());
+  return freed;
 }
 
-// Another session needs memory. It is asked for once, so what work may still use is returned when
-// that ends, if it ends soon: for a program, memory that was freed is free.
-void return_unused_leases(Link* link) {
-  constexpr int kRoundMs = 5, kRounds = 300;  // less than the 2 s of the node
-  for (int round = 0; return_leases(link) && round < kRounds; ++round) poll(nullptr, 0, kRoundMs);
-  wire::Encoder<> e(wire::Op::return_complete, 0);
-  link->submit(e.finish(), e.size());
+// Another session needs memory. What work may still use of what the program has freed before is
+// returned when that work ends: for a program, memory that was freed is free. Returns earlier when
+// memory is wanted again.
+void return_unused_leases(Link* link, const std::function<bool()>& is_wanted_again) {
+  auto freed = freed_until_now(link);
+  auto any = [&](auto has) {
+    return std::ranges::any_of(freed, [&](auto& f) { return (f.first->*has)(f.second); });
+  };
+  link->poll_frames();  // completions may free memory
+  for (;;) {
+    for (auto& [heap, count] : freed) heap->return_unused();
+    if (!any(&Heap::has_pending)) return;
+    if (link->wait_until([&] { return is_wanted_again() || any(&Heap::has_completed); })) return;
+    if (is_wanted_again()) return;
+  }
 }
 
 CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
@@ -77,8 +80,8 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   std::string error, description;
   std::vector<uint64_t> free_addresses = reserve_arena_addresses();
   start_host_functions(link.get());
-  link->on_memory_wanted = [l = link.get()] {
-    return_unused_leases(l);
+  link->return_memory = [l = link.get()](const std::function<bool()>& is_wanted_again) {
+    return_unused_leases(l, is_wanted_again);
   };
   if (!link->open(node, file.private_key, free_addresses, description, error)) {
     release_arena_addresses(free_addresses);
