@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deploy.supervisor import BUILD
-from tests.remoting.node import LocalNode
+from tests.remoting.node import NULL_DRIVER, LocalNode, direct_environment
 
 if TYPE_CHECKING:
     from tests.remoting.calls.recorder import Recorder
@@ -24,6 +24,23 @@ def node() -> Iterator[LocalNode]:
     local = LocalNode()
     yield local
     local.stop()
+
+
+@pytest.fixture
+def null_node() -> Iterator[LocalNode]:
+    """A node of the null driver for one test, which may end its sessions and its launcher."""
+    local = LocalNode(NULL_DRIVER)
+    yield local
+    local.stop()
+
+
+@pytest.fixture(params=["remoted", "direct"])
+def gpu_environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """Variables for a program that reaches the GPU of the fixture `node`, or a GPU directly."""
+    if request.param == "direct":
+        return direct_environment(tmp_path)
+    node: LocalNode = request.getfixturevalue("node")
+    return node.remote_environment()
 
 
 def cuda_include() -> Path:
@@ -48,6 +65,13 @@ def compile_program(name: str, folder: Path) -> Path:
     libraries = [f"-L{BUILD / 'client'}", "-lcuda", "-lpthread"]
     subprocess.run(["gcc", *flags, "-o", target, PROGRAMS / f"{name}.c", *libraries], check=True)
     return target
+
+
+@pytest.fixture(scope="session")
+def hostile_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.remoting.hostile_client import compile_client
+
+    return compile_client(tmp_path_factory.mktemp("hostile"))
 
 
 @pytest.fixture(scope="session")

@@ -15,20 +15,8 @@ import pytest
 
 from deploy.supervisor import wait_for
 from nodes.launcher_control import Grant, SessionReport
-from tests.remoting.hostile_client import compile_client, open_session
-from tests.remoting.node import NULL_DRIVER, LocalNode
-
-
-@pytest.fixture
-def null_node() -> Iterator[LocalNode]:
-    node = LocalNode(NULL_DRIVER)
-    yield node
-    node.stop()
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_client(tmp_path_factory.mktemp("hostile"))
+from tests.remoting.hostile_client import open_session
+from tests.remoting.node import LocalNode
 
 
 @contextmanager
@@ -62,30 +50,32 @@ def wait_for_end(node: LocalNode, pids: list[int]) -> None:
 
 
 def test_session_whose_client_overwrites_its_ring_ends_with_its_grant(
-    null_node: LocalNode, client: Path
+    null_node: LocalNode, hostile_client: Path
 ) -> None:
-    with opened(null_node, client, "lie") as pids:
+    with opened(null_node, hostile_client, "lie") as pids:
         null_node.grant(granted=False)
         wait_for_end(null_node, pids)
 
 
-def test_stopped_session_ends_with_its_grant(null_node: LocalNode, client: Path) -> None:
-    with opened(null_node, client) as pids:
+def test_stopped_session_ends_with_its_grant(null_node: LocalNode, hostile_client: Path) -> None:
+    with opened(null_node, hostile_client) as pids:
         stop(pids)
         null_node.grant(granted=False)
         wait_for_end(null_node, pids)
 
 
-def test_stopped_session_ends_with_the_launcher(null_node: LocalNode, client: Path) -> None:
-    with opened(null_node, client) as pids:
+def test_stopped_session_ends_with_the_launcher(null_node: LocalNode, hostile_client: Path) -> None:
+    with opened(null_node, hostile_client) as pids:
         stop(pids)
         null_node.launcher.send_signal(signal.SIGINT)
         wait_for_end(null_node, pids)
 
 
 @pytest.mark.long
-def test_list_does_not_wait_for_each_stopped_session(null_node: LocalNode, client: Path) -> None:
-    with opened(null_node, client, count=4) as pids:
+def test_list_does_not_wait_for_each_stopped_session(
+    null_node: LocalNode, hostile_client: Path
+) -> None:
+    with opened(null_node, hostile_client, count=4) as pids:
         stop(pids)
         begun = time.monotonic()
         assert len(running(null_node)) == len(pids)
@@ -93,20 +83,22 @@ def test_list_does_not_wait_for_each_stopped_session(null_node: LocalNode, clien
 
 
 @pytest.mark.long
-def test_session_opens_while_stopped_ones_end(null_node: LocalNode, client: Path) -> None:
+def test_session_opens_while_stopped_ones_end(null_node: LocalNode, hostile_client: Path) -> None:
     other = Grant(uuid.uuid4(), null_node.tenant_id, *null_node.fence, null_node.partitions)
-    with opened(null_node, client, count=4) as pids:
+    with opened(null_node, hostile_client, count=4) as pids:
         stop(pids)
         null_node.control.apply(replace(null_node.grants(), grants=(other,)))
         null_node.grant()
         begun = time.monotonic()
-        with opened(null_node, client):
+        with opened(null_node, hostile_client):
             assert time.monotonic() - begun < 2
         wait_for_end(null_node, pids)
 
 
-def test_restarted_launcher_adopts_stopped_sessions(null_node: LocalNode, client: Path) -> None:
-    with opened(null_node, client, count=4) as pids:
+def test_restarted_launcher_adopts_stopped_sessions(
+    null_node: LocalNode, hostile_client: Path
+) -> None:
+    with opened(null_node, hostile_client, count=4) as pids:
         stop(pids)
         null_node.restart()
         assert {s.pid for s in running(null_node)} == set(pids)

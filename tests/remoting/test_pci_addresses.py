@@ -5,11 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
-
-from tests.remoting.node import LocalNode, direct_environment
 
 FIND = """
 import ctypes, json, sys
@@ -41,18 +36,10 @@ EXPECTED: dict[str, list[object]] = {
 }
 
 
-@pytest.fixture(params=["remoted", "direct"])
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    if request.param == "direct":
-        return direct_environment(tmp_path)
-    node: LocalNode = request.getfixturevalue("node")
-    return node.remote_environment()
-
-
-def test_each_documented_form_names_the_gpu(environment: dict[str, str]) -> None:
+def test_each_documented_form_names_the_gpu(gpu_environment: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIND, json.dumps(list(EXPECTED))],
-        env=environment,
+        env=gpu_environment,
         capture_output=True,
         text=True,
         timeout=120,

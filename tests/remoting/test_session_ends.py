@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from deploy.supervisor import wait_for
 from nodes.protocol.session_ends import RELEASED
-from tests.remoting.hostile_client import compile_client, open_session
+from tests.remoting.hostile_client import open_session
 from tests.remoting.modes import MODES
-from tests.remoting.node import EVENT_SECONDS, NULL_DRIVER, LocalNode
+from tests.remoting.node import EVENT_SECONDS, LocalNode
 
 End = Callable[[LocalNode, subprocess.Popen[str]], None]
-
-
-@pytest.fixture
-def node() -> Iterator[LocalNode]:
-    local = LocalNode(NULL_DRIVER)
-    yield local
-    local.stop()
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_client(tmp_path_factory.mktemp("hostile"))
 
 
 def exit_orderly(node: LocalNode, program: subprocess.Popen[str]) -> None:
@@ -70,15 +58,17 @@ CASES = [
 
 @pytest.mark.parametrize(("reason", "mode"), CASES)
 def test_session_ends_with_its_reason(
-    node: LocalNode, client: Path, reason: str, mode: str
+    null_node: LocalNode, hostile_client: Path, reason: str, mode: str
 ) -> None:
     program, end = ENDS[reason]
-    log = node.folder / "launcher.log"
+    log = null_node.folder / "launcher.log"
 
     def reasons() -> list[str]:
-        return [s.reason for s in node.sessions() if s.state == "closed"]
+        return [s.reason for s in null_node.sessions() if s.state == "closed"]
 
-    with open_session(node.remote_environment(**MODES[mode]), client, program) as running:
-        end(node, running)
+    with open_session(
+        null_node.remote_environment(**MODES[mode]), hostile_client, program
+    ) as running:
+        end(null_node, running)
         wait_for("the end of the session", lambda: bool(reasons()), log, EVENT_SECONDS)
     assert reasons() == [reason]

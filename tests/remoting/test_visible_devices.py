@@ -9,13 +9,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodes.launcher_control import Partition
-from tests.remoting.node import LocalNode, direct_environment
+from tests.remoting.node import LocalNode
 
 BASE = """
 import ctypes, json, os
@@ -151,19 +150,12 @@ def share_both_gpus(node: LocalNode) -> None:
 
 
 @pytest.fixture(scope="module")
-def two_gpus() -> Iterator[LocalNode]:
-    node = LocalNode()
-    share_both_gpus(node)
-    yield node
-    node.stop()
-
-
-@pytest.fixture(params=["remoted", "direct"])
-def gpu_environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    if request.param == "direct":
-        return direct_environment(tmp_path)
-    node: LocalNode = request.getfixturevalue("two_gpus")
-    return node.remote_environment()
+def node() -> Iterator[LocalNode]:
+    """A node whose allocation has both GPUs."""
+    local = LocalNode()
+    share_both_gpus(local)
+    yield local
+    local.stop()
 
 
 def test_list_selects_and_orders_devices(gpu_environment: dict[str, str]) -> None:
@@ -188,16 +180,16 @@ def test_bus_ids_contexts_and_pointers_follow_the_order(gpu_environment: dict[st
     assert hidden == [INVALID_DEVICE, 1]
 
 
-def test_nvml_shows_all_devices(two_gpus: LocalNode) -> None:
-    env = two_gpus.remote_environment()
+def test_nvml_shows_all_devices(node: LocalNode) -> None:
+    env = node.remote_environment()
     everything = run(NVML_LIST, env)
     assert [index for index, _ in everything] == [0, 1]
     for visible in ("1", "1,0", ""):
         assert run(NVML_LIST, env, visible) == everything, visible
 
 
-def test_only_the_first_initialisation_reads_the_list(two_gpus: LocalNode) -> None:
-    env = two_gpus.remote_environment()
+def test_only_the_first_initialisation_reads_the_list(node: LocalNode) -> None:
+    env = node.remote_environment()
     second = [run(LIST, env)[1]]
     result = run(CHOOSE_WITH_NVML, env, "0")
     assert result == [NOT_INITIALIZED, second, second, [False, True]]
