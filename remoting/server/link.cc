@@ -162,10 +162,12 @@ bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
       writing = !outbox_.empty();
     }
     if (waited || timeout_ms == 0) return true;
-    short events = (short)((has_room() ? POLLIN : 0) | (writing ? POLLOUT : 0));
+    // While nothing is read, its end is the only sign of a client that sends no more.
+    short events = (short)((has_room() ? POLLIN : POLLRDHUP) | (writing ? POLLOUT : 0));
     pollfd p[2] = {{tls_.fd(), events, 0}, {wake_fd_, POLLIN, 0}};
     int ready = poll(p, 2, timeout_ms);
     if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0 && p[0].revents & POLLRDHUP) alive_ = false;
     if (p[1].revents) {
       uint64_t n;
       (void)!::read(wake_fd_, &n, 8);

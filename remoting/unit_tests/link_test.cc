@@ -80,6 +80,18 @@ TEST_F(LinkTest, SenderGoesOnWhenTheClientIsGone) {
   EXPECT_EQ(sender.wait_for(kLinkPatience), std::future_status::ready);
 }
 
+TEST_F(LinkTest, ClientThatReadsNothingAndSendsNoMoreIsGone) {
+  std::vector<uint8_t> frame(kFrameBytes), records;
+  auto sender = std::async(std::launch::async, [&] {
+    for (size_t i = 0; i < kFrames; ++i) link->send(wire::Frame::data, frame.data(), frame.size());
+  });
+  EXPECT_TRUE(receive_until([&] { return !link->has_room(); }));
+  shutdown(client.fd(), SHUT_WR);
+  EXPECT_TRUE(receive_until([&] { return !link->alive(); }));
+  EXPECT_FALSE(link->receive(records, 1, 1));
+  EXPECT_EQ(sender.wait_for(kLinkPatience), std::future_status::ready);
+}
+
 TEST_F(LinkTest, TakesNoRecordsWhileItWaitsForTheClientToClose) {
   auto waiter = std::async(std::launch::async, [&] { link->wait_for_close(); });
   ASSERT_TRUE(receive_until([&] { return !link->has_room(); }));
