@@ -14,7 +14,7 @@ namespace busbar::launcher {
 
 namespace {
 // Fields of /proc/PID/stat.
-constexpr int kStateField = 3, kFlagsField = 9, kStartTimeField = 22;
+constexpr int kStateField = 3, kFlagsField = 9, kThreadsField = 20, kStartTimeField = 22;
 constexpr uint64_t kExitingFlag = 4;  // PF_EXITING of the kernel
 
 // The fields behind the name in parentheses. All are 0 if there is no such process.
@@ -28,10 +28,6 @@ class Stat {
     ssize_t n = ::read(fd, text_, sizeof text_ - 1);
     ::close(fd);
     text_[n > 0 ? n : 0] = 0;
-  }
-  char state() const {
-    const char* p = field(kStateField);
-    return p ? *p : 0;
   }
   uint64_t number(int which) const {
     const char* p = field(which);
@@ -65,12 +61,13 @@ void kill_process(int pidfd) {
 }
 
 uint64_t process_start_time(pid_t pid) {
-  Stat stat(pid);
-  return stat.state() == 'Z' ? 0 : stat.number(kStartTimeField);
+  return Stat(pid).number(kStartTimeField);
 }
 
+// A process whose first thread alone has ended goes on.
 bool is_exiting(pid_t pid) {
-  return Stat(pid).number(kFlagsField) & kExitingFlag;
+  Stat stat(pid);
+  return stat.number(kFlagsField) & kExitingFlag && stat.number(kThreadsField) == 1;
 }
 
 }  // namespace busbar::launcher

@@ -12,8 +12,7 @@ int open_pidfd(pid_t pid);  // -1 if there is no such process
 bool has_ended(int pidfd);  // also true for -1
 void kill_process(int pidfd);
 
-// Returns the start time of a process in clock ticks since boot; 0 if there is none, or if it is a
-// zombie.
+// Returns the start time of a process in clock ticks since boot; 0 if there is none.
 uint64_t process_start_time(pid_t pid);
 // Returns whether a process has begun to exit, by itself or by a signal. Its exit status is
 // decided.
