@@ -6,24 +6,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 namespace busbar::launcher {
 
 namespace {
 // Fields of /proc/PID/stat.
-constexpr int kStateField = 3, kFlagsField = 9, kThreadsField = 20, kStartTimeField = 22;
+constexpr int kStateField = 3, kFlagsField = 9, kStartTimeField = 22;
 constexpr uint64_t kExitingFlag = 4;  // PF_EXITING of the kernel
 
-// The fields behind the name in parentheses. All are 0 if there is no such process.
+// The fields behind the name in parentheses, of a process or a thread by its folder. All are 0 if
+// there is none.
 class Stat {
  public:
-  explicit Stat(pid_t pid) {
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  explicit Stat(const std::string& folder) {
+    int fd = ::open((folder + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     ssize_t n = ::read(fd, text_, sizeof text_ - 1);
     ::close(fd);
@@ -45,6 +45,10 @@ class Stat {
   }
   char text_[1024] = {};
 };
+
+std::string folder_of(pid_t pid) {
+  return "/proc/" + std::to_string(pid);
+}
 }  // namespace
 
 int open_pidfd(pid_t pid) {
@@ -61,13 +65,21 @@ void kill_process(int pidfd) {
 }
 
 uint64_t process_start_time(pid_t pid) {
-  return Stat(pid).number(kStartTimeField);
+  return Stat(folder_of(pid)).number(kStartTimeField);
 }
 
-// A process whose first thread alone has ended goes on.
+// A process whose first thread alone has ended goes on. While the kernel takes its memory apart,
+// its other threads are still listed.
 bool is_exiting(pid_t pid) {
-  Stat stat(pid);
-  return stat.number(kFlagsField) & kExitingFlag && stat.number(kThreadsField) == 1;
+  std::error_code error;  // the process may end meanwhile
+  std::filesystem::directory_iterator thread(folder_of(pid) + "/task", error), end;
+  bool any = false;
+  for (; thread != end; thread.increment(error)) {
+    uint64_t flags = Stat(thread->path()).number(kFlagsField);
+    if (flags && !(flags & kExitingFlag)) return false;
+    any |= flags != 0;
+  }
+  return any;
 }
 
 }  // namespace busbar::launcher
