@@ -226,14 +226,10 @@ uint64_t Heap::freed() {
   return freed_;
 }
 
-bool Heap::has_pending(uint64_t count) {
+size_t Heap::pending(uint64_t count) {
   std::lock_guard lock(mutex_);
-  return std::ranges::any_of(pending_, [&](auto& p) { return p.number < count; });
-}
-
-bool Heap::has_completed(uint64_t count) {
-  std::lock_guard lock(mutex_);
-  return std::ranges::any_of(pending_, [&](auto& p) { return p.number < count && p.done(); });
+  return (size_t)std::ranges::count_if(pending_,
+                                       [&](auto& p) { return p.number < count && !p.done(); });
 }
 
 uint64_t Heap::unused_bytes() {

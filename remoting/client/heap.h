@@ -43,10 +43,8 @@ class Heap {
   // Returns the leases that hold nothing. Returns false if there are none.
   bool return_unused();
   uint64_t freed();  // number of ranges that have been freed
-  // Returns whether work may still access one of the first `count` freed ranges.
-  bool has_pending(uint64_t count);
-  // Returns whether the work of one of these has ended, and its range is not reused yet.
-  bool has_completed(uint64_t count);
+  // Number of those among the first `count` that work may still access.
+  size_t pending(uint64_t count);
   // Leased memory that is free, without remainders that are smaller than a lease.
   uint64_t unused_bytes();
 

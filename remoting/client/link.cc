@@ -115,6 +115,7 @@ void Link::fail(CUresult error, const std::string& reason) {
     dprintf(STDERR_FILENO, "busbar: node %s: %s\n", node_id_.c_str(), reason.c_str());
   if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) records_->close();
   wake_waiters();
+  want_memory();  // the thread that answers is to end
 }
 
 // ---- callers ----

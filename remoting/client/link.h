@@ -146,8 +146,9 @@ class Link {
 
   KernelOutput kernel_output;
   // Called on a thread of its own when another session needs memory: returns what is unused, at
-  // once and when work ends, until `is_wanted_again` returns true. Set before open().
-  std::function<void(const std::function<bool()>& is_wanted_again)> return_memory;
+  // once and when work ends. It calls `wait` before it looks again; that blocks for some time, and
+  // returns false when memory is wanted again or the link has failed. Set before open().
+  std::function<void(const std::function<bool()>& wait)> return_memory;
   // Called by the thread that reads frames; must not block. Set before open().
   std::function<void(uint64_t id)> on_host_function;
   std::function<void(uint64_t id, uint64_t round)> on_graph_function;
@@ -212,6 +213,7 @@ class Link {
   bool handle_graph_output(wire::Decoder d);
   bool handle_pause(wire::Decoder d);
   bool handle_partition_size(wire::Decoder d);
+  bool want_memory();
   void handle_memory_wanted();
   void answer_memory_wanted();
   void handle_completion(wire::Decoder d);
@@ -261,7 +263,7 @@ class Link {
   std::unordered_map<uint64_t, Incoming> incoming_;  // by transfer
   std::unordered_map<uint32_t, Rows> staged_;        // by staging buffer
   std::atomic<bool> closing_{false};
-  std::atomic<uint32_t> memory_wanted_{0};  // times that a thread answers or is to answer
+  std::atomic<uint32_t> memory_wanted_{0};  // futex word: times that a thread is to answer
   std::atomic<int> threads_{0};
   std::string node_id_;
   Endpoint endpoint_;

@@ -4,8 +4,14 @@
 #include <system_error>
 
 #include "client/link.h"
+#include "transport/futex.h"
 
 namespace busbar::client {
+
+namespace {
+// Between looks at the work that may use freed memory. A request for the memory waits 2 s.
+constexpr int kMemoryLookMs = 500;
+}  // namespace
 
 // Return the rest of a frame up to the first zero.
 static std::string remaining_text(wire::Decoder& d) {
@@ -100,10 +106,17 @@ bool Link::handle_partition_size(wire::Decoder d) {
   return true;
 }
 
+// Returns true if a thread answers already, and wakes it.
+bool Link::want_memory() {
+  uint32_t times = memory_wanted_.fetch_add(1);
+  if (times) transport::futex_wake(memory_wanted_, transport::Scope::process);
+  return times;
+}
+
 // The return may wait for the node, whose answers this thread reads. One thread answers, and looks
 // again when memory is wanted meanwhile. Without a thread the memory stays here.
 void Link::handle_memory_wanted() {
-  if (!return_memory || memory_wanted_.fetch_add(1)) return;
+  if (!return_memory || want_memory()) return;
   try {
     start_thread([this] { answer_memory_wanted(); });
   } catch (const std::system_error&) {
@@ -111,11 +124,18 @@ void Link::handle_memory_wanted() {
   }
 }
 
+// Each completion would wake a thread that waits for frames.
 void Link::answer_memory_wanted() {
   uint32_t times = 0;
+  auto wait = [&] {
+    if (!error())
+      transport::futex_wait(memory_wanted_, times, transport::milliseconds(kMemoryLookMs),
+                            transport::Scope::process);
+    return !error() && memory_wanted_ == times;
+  };
   do {
     times = memory_wanted_;
-    return_memory([&] { return memory_wanted_ != times; });
+    return_memory(wait);
   } while (!memory_wanted_.compare_exchange_strong(times, 0));
   wire::Encoder<> e(wire::Op::return_complete, 0);
   submit(e.finish(), e.size());

@@ -29,7 +29,7 @@ CUresult request_memory(Device* d, Context* c, const MemoryRequest& send) {
 
 bool wait_for_freed_memory(Context* c) {
   Heap* heap = c->device->heap.get();
-  return heap && heap->has_pending(heap->freed()) && !synchronize(c);
+  return heap && heap->pending(heap->freed()) && !synchronize(c);
 }
 
 CUresult create_physical_memory(Device* d, Context* c, bool may_wait, uint64_t bytes,

@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "client/arena_addresses.h"
 #include "client/device_description.h"
@@ -59,20 +59,18 @@ std::vector<std::pair<Heap*, uint64_t>> freed_until_now(const Link* link) {
 }
 
 // Another session needs memory. What work may still use of what the program has freed before is
-// returned when that work ends: for a program, memory that was freed is free. Returns earlier when
-// memory is wanted again.
-void return_unused_leases(Link* link, const std::function<bool()>& is_wanted_again) {
+// returned when that work ends: for a program, memory that was freed is free. The program may have
+// made it available to itself by then. Meanwhile its unused leases are kept, as ever.
+void return_unused_leases(Link* link, const std::function<bool()>& wait) {
   auto freed = freed_until_now(link);
-  auto any = [&](auto has) {
-    return std::ranges::any_of(freed, [&](auto& f) { return (f.first->*has)(f.second); });
-  };
-  link->poll_frames();  // completions may free memory
-  for (;;) {
-    for (auto& [heap, count] : freed) heap->return_unused();
-    if (!any(&Heap::has_pending)) return;
-    if (link->wait_until([&] { return is_wanted_again() || any(&Heap::has_completed); })) return;
-    if (is_wanted_again()) return;
-  }
+  size_t pending = SIZE_MAX;
+  do {
+    link->poll_frames();  // completions may free memory
+    size_t before = std::exchange(pending, 0);
+    for (auto& [heap, count] : freed) pending += heap->pending(count);
+    if (pending < before)
+      for (auto& [heap, count] : freed) heap->return_unused();
+  } while (pending && wait());
 }
 
 CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
@@ -80,8 +78,8 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   std::string error, description;
   std::vector<uint64_t> free_addresses = reserve_arena_addresses();
   start_host_functions(link.get());
-  link->return_memory = [l = link.get()](const std::function<bool()>& is_wanted_again) {
-    return_unused_leases(l, is_wanted_again);
+  link->return_memory = [l = link.get()](const std::function<bool()>& wait) {
+    return_unused_leases(l, wait);
   };
   if (!link->open(node, file.private_key, free_addresses, description, error)) {
     release_arena_addresses(free_addresses);

@@ -4,7 +4,7 @@ It reads lines: `sizes` answers the totals of cuMemGetInfo, cuDeviceTotalMem and
 answers what cuMemGetInfo calls free and NVML calls used; `allocate BYTES` and `release ID` as
 `allocating_program` does; `capture` begins to capture the fill of an allocation, and `launch` ends
 it, launches the graph and answers the sum of the bytes; `spin` starts a kernel that runs until
-`stop`.
+`stop`; `stop_while_freeing` frees other memory again and again until it has ended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
-from tests.remoting.allocating_program import CudaError, Memory, call, plain, read_linear
+from tests.remoting.allocating_program import CudaError, Memory, call, cuda, plain, read_linear
 
 FILLED_BYTES = 1 << 16
 RELAXED = 2
 NON_BLOCKING = 1
+NOT_READY = 600
+FREES, FREED_BYTES = 50, 4096
 SPIN = b""".version 7.0
 .target sm_70
 .address_size 64
@@ -46,7 +48,7 @@ class Program:
     def __init__(self) -> None:
         self.held: dict[int, Memory] = {}
         self.number = 0
-        self.stream, self.filled = c_void_p(), c_uint64()
+        self.stream, self.spinning, self.filled = c_void_p(), c_void_p(), c_uint64()
         call("cuStreamCreate", byref(self.stream), 0)
         call("cuMemAlloc_v2", byref(self.filled), c_size_t(FILLED_BYTES))
         self.word = c_uint64()
@@ -87,20 +89,27 @@ class Program:
         return str(sum(read_linear(self.filled.value, FILLED_BYTES)))
 
     def spin(self) -> str:
-        stream, module, function = c_void_p(), c_void_p(), c_void_p()
+        module, function = c_void_p(), c_void_p()
         call("cuModuleLoadData", byref(module), SPIN)
         call("cuModuleGetFunction", byref(function), module, b"spin")
-        call("cuStreamCreate", byref(stream), NON_BLOCKING)
+        call("cuStreamCreate", byref(self.spinning), NON_BLOCKING)
         call("cuMemsetD32_v2", self.word, c_uint(0), c_size_t(1))
         call("cuCtxSynchronize")
         parameters = (c_void_p * 1)(ctypes.cast(byref(self.word), c_void_p))
-        call("cuLaunchKernel", function, *[1] * 6, 0, stream, parameters, None)
+        call("cuLaunchKernel", function, *[1] * 6, 0, self.spinning, parameters, None)
         return "ok"
 
     def stop(self) -> str:
         call("cuMemsetD32_v2", self.word, c_uint(1), c_size_t(1))
         call("cuCtxSynchronize")
         return "ok"
+
+    def stop_while_freeing(self) -> str:
+        call("cuMemsetD32_v2", self.word, c_uint(1), c_size_t(1))
+        while cuda.cuStreamQuery(self.spinning) == NOT_READY:
+            for _ in range(FREES):
+                plain(FREED_BYTES).release()
+        return self.stop()
 
 
 def main() -> None:

@@ -152,20 +152,22 @@ def test_unused_memory_is_returned_while_a_kernel_waits_for_its_program(
         assert first.tell("stop") == "ok"
 
 
+@pytest.mark.parametrize("stop", ["stop", "stop_while_freeing"])
 @pytest.mark.parametrize("mode", WITH_ARENAS)
-def test_freed_memory_is_returned_when_its_work_ends(node: LocalNode, mode: str) -> None:
+def test_freed_memory_is_returned_when_its_work_ends(node: LocalNode, mode: str, stop: str) -> None:
+    """A free of other memory makes it available to the program itself first."""
     wanted = PARTITION - 2 * (CONTEXT + LEASE) - 4 * MIB
     with program(node, **MODES[mode]) as first, program(node) as second:
-        number = allocate(first, 100 * MIB)
+        number = allocate(first, 40 * MIB)
         assert first.tell("spin") == "ok"
         assert first.tell(f"release {number}") == "ok"
         assert second.allocate(wanted) == OUT_OF_MEMORY
         held = sum(gpu_memory_bytes(node.env))
 
-        assert first.tell("stop") == "ok"
+        assert first.tell(stop) == "ok"
 
         def is_returned() -> bool:
-            return sum(gpu_memory_bytes(node.env)) <= held - 100 * MIB
+            return sum(gpu_memory_bytes(node.env)) <= held - 40 * MIB
 
         wait_for("the return", is_returned, node.folder / "launcher.log", SECONDS)
         allocate(second, wanted)
