@@ -28,12 +28,13 @@ CUresult create_array(ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& shape, uin
   if (CUresult r = unsafe_in_capture()) return r;
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  CUresult r = request_memory(call.context()->device, call.context(), [&](bool asks) {
-    wire::Encoder<> e(wire::Op::create_array, call.context_id());
-    e.put(call.reply_id()).put(shape).put(levels).put<uint32_t>(asks);
-    out = call.send_and_wait(e.finish(), e.size()).get<uint64_t>();
-    return call.status();
-  });
+  CUresult r =
+      request_memory(call.context()->device, call.context(), Attempt::waits, [&](bool asks) {
+        wire::Encoder<> e(wire::Op::create_array, call.context_id());
+        e.put(call.reply_id()).put(shape).put(levels).put<uint32_t>(asks);
+        out = call.send_and_wait(e.finish(), e.size()).get<uint64_t>();
+        return call.status();
+      });
   if (r) return r;
   call.add_object(kind, out);
   if (kind == ObjectKind::array) cache_shape((CUarray)out, shape);

@@ -19,15 +19,15 @@ Heap::Done submitted_work_done(Context* c) {
   };
 }
 
-CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at, bool may_wait) {
+CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at, Attempt attempt) {
   Device* d = c->device;
   d->link->poll_frames();  // completions may free memory
   std::function<void()> drain;
-  if (may_wait)
+  if (attempt == Attempt::waits)
     drain = [c] {
       synchronize(c);
     };
-  if (d->heap) return d->heap->allocate(bytes, drain, at);
+  if (d->heap) return d->heap->allocate(bytes, drain, at, attempt != Attempt::first);
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::allocate, c->id);
   e.put(id).put(d->remote).put<uint32_t>(0).put(bytes);

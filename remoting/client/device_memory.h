@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include "client/address_map.h"
+#include "client/attempt.h"
 #include "client/heap.h"
 
 namespace busbar::client {
@@ -14,9 +15,9 @@ struct Stream;
 
 // Allocates device memory without an entry in the address map. Blocks for a round trip if no lease
 // has room, and always on a device without an arena. If the memory does not suffice otherwise,
-// waits for the work of the context that delays the return of freed memory; a caller with a lock
-// that other threads need must not wait.
-CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at, bool may_wait = true);
+// goes as far as the attempt says.
+CUresult allocate_device_memory(Context* c, uint64_t bytes, uint64_t& at,
+                                Attempt attempt = Attempt::waits);
 // Frees device memory. An arena reuses the range once `done` holds; without an arena the node waits
 // for parked records.
 CUresult release_device_memory(const Region& r, Heap::Done done);

@@ -120,10 +120,10 @@ bool Heap::add_lease(Lock& lock, uint64_t bytes) {
   return bytes > growth ? add_own_lease(lock, bytes) : add_shared_lease(lock, bytes, growth);
 }
 
-// The same with all memory that is left, and with what other sessions do not use.
-bool Heap::add_last_lease(Lock& lock, uint64_t bytes) {
+// The same with all memory that is left, and with `asks` with what other sessions do not use.
+bool Heap::add_last_lease(Lock& lock, uint64_t bytes, bool asks) {
   Place place = best_place(bytes);
-  return place.least && take_lease(lock, place.at, place.least, true);
+  return place.least && take_lease(lock, place.at, place.least, asks);
 }
 
 void Heap::reclaim_completed() {
@@ -185,18 +185,19 @@ void Heap::drain_pending(const std::function<void()>& drain) {
 
 // Allocates a range in new leases. They may have become too small when they arrive, because other
 // threads take free memory beside them. The last attempt leaves nothing unused.
-bool Heap::allocate_leased(uint64_t bytes, uint64_t& at, bool is_last) {
+bool Heap::allocate_leased(uint64_t bytes, uint64_t& at, bool is_last, bool asks) {
   std::lock_guard growing(growth_mutex_);
   Lock lock(mutex_);
   reclaim_completed();
   if (allocate_free(bytes, at, is_last)) return true;
   if (is_last) return_empty_leases(0);  // several small leases may make room for a large one
-  while (is_last ? add_last_lease(lock, bytes) : add_lease(lock, bytes))
+  while (is_last ? add_last_lease(lock, bytes, asks) : add_lease(lock, bytes))
     if (allocate_free(bytes, at, true)) return true;
   return allocate_free(bytes, at, true);
 }
 
-CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at) {
+CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at,
+                        bool asks) {
   uint64_t need = round_up(bytes, kAlign);
   if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   {
@@ -204,9 +205,9 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
     return_surplus(wire::kLeaseBytes);
     if (allocate_free(need, at, false)) return CUDA_SUCCESS;
   }
-  if (allocate_leased(need, at, false)) return CUDA_SUCCESS;
+  if (allocate_leased(need, at, false, false)) return CUDA_SUCCESS;
   if (drain) drain_pending(drain);
-  return allocate_leased(need, at, true) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate_leased(need, at, true, asks) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {

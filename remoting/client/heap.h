@@ -35,8 +35,9 @@ class Heap {
 
   // Allocates a range, rounded up to 512 bytes. `drain` waits for the work that blocks freed
   // ranges; it is called without the mutex, if the memory does not suffice otherwise. It may be
-  // null.
-  CUresult allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at);
+  // null. With `asks`, the last request for a lease asks other sessions.
+  CUresult allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at,
+                    bool asks = true);
   // Frees a range. It is reused after `done` has returned true. Unused leases of kLeaseBytes in all
   // are kept for the next allocations, unless the partition is exceeded.
   void release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded);
@@ -60,13 +61,13 @@ class Heap {
   bool is_for_large(uint64_t at) const;
   bool allocate_free(uint64_t bytes, uint64_t& at, bool anywhere);
   Place best_place(uint64_t bytes) const;
-  bool allocate_leased(uint64_t bytes, uint64_t& at, bool is_last);
+  bool allocate_leased(uint64_t bytes, uint64_t& at, bool is_last, bool asks);
   using Lock = std::unique_lock<std::mutex>;
   bool take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks);
   bool add_own_lease(Lock& lock, uint64_t bytes);
   bool add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth);
   bool add_lease(Lock& lock, uint64_t bytes);
-  bool add_last_lease(Lock& lock, uint64_t bytes);
+  bool add_last_lease(Lock& lock, uint64_t bytes, bool asks);
   void reclaim_completed();
   void drain_pending(const std::function<void()>& drain);
   bool return_empty_leases(uint64_t keep);

@@ -7,7 +7,7 @@
 namespace busbar::client {
 
 namespace {
-CUresult try_module_of(Library* l, Context* c, Module*& out) {
+CUresult try_module_of(Library* l, Context* c, Attempt attempt, Module*& out) {
   std::lock_guard lock(l->mutex);
   std::erase_if(l->modules, [](auto& m) { return m.generation != m.context->generation; });
   for (auto& loaded : l->modules)
@@ -15,7 +15,7 @@ CUresult try_module_of(Library* l, Context* c, Module*& out) {
       out = loaded.module;
       return CUDA_SUCCESS;
     }
-  if (CUresult r = load_module(c, l->image.data(), l->options, JitLogs(), false, out)) return r;
+  if (CUresult r = load_module(c, l->image.data(), l->options, JitLogs(), attempt, out)) return r;
   out->of_library = true;
   l->modules.push_back({c, c->generation, out});
   return CUDA_SUCCESS;
@@ -23,7 +23,7 @@ CUresult try_module_of(Library* l, Context* c, Module*& out) {
 }  // namespace
 
 CUresult module_of(Library* l, Context* c, Module*& out) {
-  return request_with_lock(c, [&] { return try_module_of(l, c, out); });
+  return request_with_lock(c, [&](Attempt attempt) { return try_module_of(l, c, attempt, out); });
 }
 
 Function* find_function(CUfunction h, CUresult& error) {

@@ -150,12 +150,13 @@ CUresult flush(Mapped& m, const Stream& before) {
 }
 
 // Allocates the device copy: at the address of the host memory if it can lie there. Call with the
-// lock, and so without a wait for work.
-CUresult allocate_copy(Mapped& m) {
+// lock.
+CUresult allocate_copy(Mapped& m, Attempt attempt) {
   bool free = false;
   m.device = (uint64_t)m.host;
-  if (CUresult r = place_memory(m.context, m.device, m.bytes, m.placed, free); !r || free) return r;
-  if (CUresult r = allocate_device_memory(m.context, m.bytes, m.device, false)) return r;
+  CUresult r = place_memory(m.context, m.device, m.bytes, attempt, m.placed, free);
+  if (!r || free) return r;
+  if ((r = allocate_device_memory(m.context, m.bytes, m.device, attempt))) return r;
   session()->addresses.add({Region::device, m.device, m.bytes, 0, m.context, 0});
   return CUDA_SUCCESS;
 }
@@ -179,11 +180,11 @@ CUresult wait_for_transfers(const Region& region) {
 }
 
 // Creates the device copy of a region. Call with the lock.
-CUresult create_copy(const Region& r, Context* c, Mapped& m) {
+CUresult create_copy(const Region& r, Context* c, Attempt attempt, Mapped& m) {
   m.host = (uint8_t*)r.base;
   m.bytes = r.bytes;
   m.context = c;
-  CUresult e = allocate_copy(m);
+  CUresult e = allocate_copy(m, attempt);
   if (e) return e;
   m.synced = std::make_shared<std::vector<uint8_t>>(m.bytes);
   m.used = true;
@@ -203,12 +204,12 @@ uint64_t find_copy(const Region& r, const Context* c) {
 }
 
 // Creates the device copy of a region, unless another thread has.
-CUresult create_mapping(const Region& r, Context* c, uint64_t& device) {
+CUresult create_mapping(const Region& r, Context* c, Attempt attempt, uint64_t& device) {
   if (CUresult e = wait_for_transfers(r)) return e;
   std::lock_guard lock(table().mutex);
   auto [it, added] = table().mappings.try_emplace({r.base, c->device->link});
   if (added) {
-    if (CUresult e = create_copy(r, c, it->second)) {
+    if (CUresult e = create_copy(r, c, attempt, it->second)) {
       table().mappings.erase(it);
       return e;
     }
@@ -331,7 +332,9 @@ void unmap_context(Context* c) {
 
 CUresult map_host_memory(const Region& r, Context* c, uint64_t& device) {
   device = find_copy(r, c);
-  return device ? CUDA_SUCCESS : request_with_lock(c, [&] { return create_mapping(r, c, device); });
+  if (device) return CUDA_SUCCESS;
+  return request_with_lock(c,
+                           [&](Attempt attempt) { return create_mapping(r, c, attempt, device); });
 }
 
 CUresult map_pinned(Context* c, uint64_t address) {

@@ -19,23 +19,26 @@ bool return_unused_leases(Device* d) {
 }
 }  // namespace
 
-CUresult request_memory(Device* d, Context* c, const MemoryRequest& send) {
+CUresult request_memory(Device* d, Context* c, Attempt attempt, const MemoryRequest& send) {
   CUresult r = send(false);
   if (r == CUDA_ERROR_OUT_OF_MEMORY && return_unused_leases(d)) r = send(false);
-  if (r == CUDA_ERROR_OUT_OF_MEMORY && c && wait_for_freed_memory(c) && return_unused_leases(d))
-    r = send(false);
-  return r == CUDA_ERROR_OUT_OF_MEMORY ? send(true) : r;
+  if (r == CUDA_ERROR_OUT_OF_MEMORY && attempt == Attempt::waits) {
+    wait_for_freed_memory(c);
+    if (return_unused_leases(d)) r = send(false);
+  }
+  return r == CUDA_ERROR_OUT_OF_MEMORY && attempt != Attempt::first ? send(true) : r;
 }
 
-bool wait_for_freed_memory(Context* c) {
+void wait_for_freed_memory(Context* c) {
   Heap* heap = c->device->heap.get();
-  return heap && heap->pending(heap->freed()) && !synchronize(c);
+  if (heap && heap->pending(heap->freed())) synchronize(c);
 }
 
-CUresult create_physical_memory(Device* d, Context* c, bool may_wait, uint64_t bytes,
+CUresult create_physical_memory(Device* d, Context* c, Attempt attempt, uint64_t bytes,
                                 CUmemGenericAllocationHandle& handle) {
-  Context* waits = may_wait && c && c->device == d ? c : nullptr;
-  return request_memory(d, waits, [&](bool asks) {
+  bool has_work = c && c->device == d;
+  if (attempt == Attempt::waits && !has_work) attempt = Attempt::last;
+  return request_memory(d, c, attempt, [&](bool asks) {
     uint64_t id = d->link->next_id();
     wire::Encoder<> e(wire::Op::create_memory, c ? c->id : 0);
     e.put(id).put(d->remote).put<uint32_t>(asks).put(bytes);

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "client/attempt.h"
 #include "client/link.h"
 
 namespace busbar::client {
@@ -19,25 +20,26 @@ struct Device;
 using MemoryRequest = std::function<CUresult(bool asks)>;
 
 // Calls `send`, and while the memory does not suffice calls it again: after the return of this
-// process's unused leases, after wait_for_freed_memory(c), and with `asks`. `c` is a context of the
-// device, or null for a caller with a lock, because the work may wait for another thread that needs
-// the lock.
-CUresult request_memory(Device* d, Context* c, const MemoryRequest& send);
+// process's unused leases; for Attempt::waits after wait_for_freed_memory(c); and with `asks`, but
+// for Attempt::first. `c` is a context of the device for Attempt::waits, and not used otherwise.
+CUresult request_memory(Device* d, Context* c, Attempt attempt, const MemoryRequest& send);
 
-// Waits for the work of a context if it delays the return of freed memory of its device. Returns
-// false if it delays none. Call without a lock.
-bool wait_for_freed_memory(Context* c);
+// Waits for the work of a context if it delays the return of freed memory of its device. Call
+// without a lock.
+void wait_for_freed_memory(Context* c);
 
-// Calls `request`, which takes a lock, and once more after wait_for_freed_memory().
+// Calls `request`, which takes a lock, for Attempt::first, and for Attempt::last after
+// wait_for_freed_memory() if the memory does not suffice.
 template <typename F>
 CUresult request_with_lock(Context* c, F request) {
-  CUresult r = request();
-  return r == CUDA_ERROR_OUT_OF_MEMORY && wait_for_freed_memory(c) ? request() : r;
+  CUresult r = request(Attempt::first);
+  if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
+  wait_for_freed_memory(c);
+  return request(Attempt::last);
 }
 
-// Requests physical memory of a device. `c` is a context on its node, or null. A caller with a lock
-// must not wait, as for request_memory().
-CUresult create_physical_memory(Device* d, Context* c, bool may_wait, uint64_t bytes,
+// Requests physical memory of a device. `c` is a context on its node, or null.
+CUresult create_physical_memory(Device* d, Context* c, Attempt attempt, uint64_t bytes,
                                 CUmemGenericAllocationHandle& handle);
 
 }  // namespace busbar::client

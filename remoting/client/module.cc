@@ -97,7 +97,7 @@ void read_functions(Module* m, wire::Decoder d) {
 }  // namespace
 
 CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
-                     bool may_wait, Module*& out) {
+                     Attempt attempt, Module*& out) {
   std::string bytes = usable_image(c, image);
   // Kernels that print call vprintf by name.
   if (bytes.find("vprintf") != std::string::npos) session()->prints = true;
@@ -105,7 +105,7 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   uint32_t id = session()->next_id++;
   uint32_t first = session()->next_function.fetch_add(wire::kFunctionsInLoadReply);
   Reply reply;
-  request_memory(c->device, may_wait ? c : nullptr, [&](bool asks) {
+  request_memory(c->device, c, attempt, [&](bool asks) {
     reply = request_load(c, id, first, bytes, options, logs, false, asks);
     if (reply.status == wire::kImageRequired)
       reply = request_load(c, id, first, bytes, options, logs, true, asks);
@@ -129,7 +129,7 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
 }
 
 namespace {
-CUresult try_get_function(Module* m, const char* name, Function*& out) {
+CUresult try_get_function(Module* m, const char* name, Attempt attempt, Function*& out) {
   std::lock_guard lock(m->mutex);
   for (auto& [known, f] : m->functions)
     if (known == name) {
@@ -140,7 +140,7 @@ CUresult try_get_function(Module* m, const char* name, Function*& out) {
   Link* link = m->context->device->link;
   uint32_t function = session()->next_function++;
   Reply reply;
-  request_memory(m->context->device, nullptr, [&](bool asks) {
+  request_memory(m->context->device, m->context, attempt, [&](bool asks) {
     uint64_t id = link->next_id();
     wire::GrowingEncoder e(wire::Op::get_function, m->context->id);
     e.put(id).put(m->id).put(function).put<uint32_t>(asks).text(name);
@@ -154,7 +154,8 @@ CUresult try_get_function(Module* m, const char* name, Function*& out) {
 }  // namespace
 
 CUresult get_function(Module* m, const char* name, Function*& out) {
-  return request_with_lock(m->context, [&] { return try_get_function(m, name, out); });
+  return request_with_lock(
+      m->context, [&](Attempt attempt) { return try_get_function(m, name, attempt, out); });
 }
 
 CUresult list_functions(Module* m, std::vector<std::string>& names) {

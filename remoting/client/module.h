@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/attempt.h"
 #include "client/function.h"
 #include "client/jit_options.h"
 
@@ -29,10 +30,9 @@ struct Module {
   std::vector<uint64_t> globals;  // addresses that the program has requested
 };
 
-// Loads an image. `logs` receive the compiler's messages, also on failure. A caller with a lock
-// must not wait for work: see request_memory().
+// Loads an image. `logs` receive the compiler's messages, also on failure.
 CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
-                     bool may_wait, Module*& out);
+                     Attempt attempt, Module*& out);
 void unload_module(Module* m);
 std::vector<Module*> modules_of(Context* c);
 

@@ -23,7 +23,8 @@ CUresult map(Context* c, const PlacedMemory& m) {
 }
 }  // namespace
 
-CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory& out, bool& free) {
+CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, Attempt attempt,
+                      PlacedMemory& out, bool& free) {
   CheckedSize end = (CheckedSize(address) + bytes).rounded_up(wire::kGranularity);
   free = false;
   if (!end.valid()) return CUDA_ERROR_INVALID_VALUE;
@@ -33,7 +34,7 @@ CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory
   Link* link = c->device->link;
   if (CUresult r = call_range(link, wire::Op::reserve_addresses, c->id, m.base, m.bytes)) return r;
   free = true;
-  CUresult r = create_physical_memory(c->device, c, false, m.bytes, m.handle);
+  CUresult r = create_physical_memory(c->device, c, attempt, m.bytes, m.handle);
   if (!r && (r = map(c, m))) call_range(link, wire::Op::release_memory, c->id, m.handle, 0);
   if (r)
     call_range(link, wire::Op::free_addresses, c->id, m.base, m.bytes);

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "client/attempt.h"
+
 namespace busbar::client {
 
 struct Context;
@@ -16,9 +18,9 @@ struct PlacedMemory {
 };
 
 // Makes device memory for [address, address + bytes) that all devices of the node can access. It is
-// charged to the context's device, without a wait for its work. Sets `free` to false if the node
-// uses these addresses itself.
-CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory& out, bool& free);
+// charged to the context's device. Sets `free` to false if the node uses these addresses itself.
+CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, Attempt attempt,
+                      PlacedMemory& out, bool& free);
 // Frees it after the work of the node, which waits for it.
 void free_placed_memory(Context* c, const PlacedMemory& m);
 

@@ -226,14 +226,28 @@ def test_function_gets_its_stacks_in_unused_memory() -> None:
         node.stop()
 
 
+def wait_for_own_stream(node: LocalNode, waiting_requests: Path, needed: str) -> None:
+    command, env = [str(waiting_requests), needed], node.remote_environment()
+    assert " -> 0\n" in subprocess.check_output(command, env=env, text=True, timeout=SECONDS)
+
+
 @pytest.mark.parametrize("needed", ["library", "mapped", "copied", "reset"])
 def test_request_that_waits_for_a_stream_lets_another_thread_go_on(
     node: LocalNode, compiled: Callable[[str], Path], needed: str
 ) -> None:
     """The other thread calls with the same object before it ends the wait of the stream."""
-    command = [str(compiled("waiting_requests")), needed]
-    env = node.remote_environment()
-    assert " -> 0\n" in subprocess.check_output(command, env=env, text=True, timeout=SECONDS)
+    wait_for_own_stream(node, compiled("waiting_requests"), needed)
+
+
+@pytest.mark.parametrize("needed", ["library", "mapped"])
+def test_own_freed_memory_is_awaited_before_another_process_is_asked(
+    node: LocalNode, compiled: Callable[[str], Path], needed: str
+) -> None:
+    with program(node) as other:
+        hold_unused_memory(other, 50 * MIB)
+        held = charged_bytes(node, other)
+        wait_for_own_stream(node, compiled("waiting_requests"), needed)
+        assert charged_bytes(node, other) == held
 
 
 def test_process_that_is_stopped_keeps_its_memory(node: LocalNode) -> None:

@@ -175,7 +175,7 @@ API CUresult cuCtxGetApiVersion(CUcontext h, unsigned* version) {
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  return request_memory(call.context()->device, call.context(), [&](bool asks) {
+  return request_memory(call.context()->device, call.context(), Attempt::waits, [&](bool asks) {
     wire::Encoder<> e(wire::Op::set_limit, call.context_id());
     e.put(call.reply_id()).put((uint32_t)limit).put<uint32_t>(asks).put((uint64_t)value);
     call.send_and_wait(e.finish(), e.size());

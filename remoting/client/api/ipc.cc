@@ -83,7 +83,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsi
   uint64_t at = 0;
   if (CUresult r = reserve_addresses(call.link(), call.context_id(), token.bytes, 0, at)) return r;
   Device* d = call.context()->device;
-  CUresult r = request_memory(d, call.context(), [&](bool asks) {
+  CUresult r = request_memory(d, call.context(), Attempt::waits, [&](bool asks) {
     wire::Encoder<> e(wire::Op::ipc_open, call.context_id());
     e.put(call.reply_id()).put(token).put(d->remote).put<uint32_t>(asks).put(at);
     call.send_and_wait(e.finish(), e.size());

@@ -20,7 +20,7 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
   if (Context* c = current_context()) {
     Module* m;
     JitLogs logs(n, options, values);
-    CUresult r = load_module(c, l->image.data(), l->options, logs, true, m);
+    CUresult r = load_module(c, l->image.data(), l->options, logs, Attempt::waits, m);
     if (r && r != CUDA_ERROR_INVALID_PTX) return r;  // PTX is refused when it is needed
     if (!r) {
       m->of_library = true;

@@ -17,7 +17,8 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CU
   if (!out || !image || !valid_jit_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   Module* m;
   JitLogs logs(n, options, values);
-  if (CUresult r = load_module(c, image, numeric_jit_options(n, options, values), logs, true, m))
+  if (CUresult r =
+          load_module(c, image, numeric_jit_options(n, options, values), logs, Attempt::waits, m))
     return r;
   *out = (CUmodule)m->handle;
   return CUDA_SUCCESS;

@@ -101,7 +101,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   Context* c = current_context();
   if (c && c->device->link != d->link) c = nullptr;
   CUmemGenericAllocationHandle handle = 0;
-  if (CUresult r = create_physical_memory(d, c, true, bytes, handle)) return r;
+  if (CUresult r = create_physical_memory(d, c, Attempt::waits, bytes, handle)) return r;
   *out = handle;
   session()->objects.add(ObjectKind::memory, handle, 0, {d->link, nullptr});
   std::lock_guard lock(memory().mutex);
