@@ -23,7 +23,7 @@ UNITS = (SPAWNER_UNIT, LAUNCHER_UNIT, AGENT_UNIT)
 STOP_SECONDS = 20.0
 OOM_SCORE = -900
 """When memory runs out, the kernel ends nearly all other processes before those of the node."""
-ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "%": "%%"})
+ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "%": "%%"})
 """In a quoted word of a unit."""
 RESERVED_CPU = "CPUWeight=1000"
 """Of launcher and agent, beside 100 of the spawner's unit with all sessions in it."""

@@ -63,16 +63,16 @@ HOSTILE = NodeService(
     "/m%t",
     "/state",
     "/runtime",
-    addresses=["fe80::1%eth0", "a b", "x\nUser=root", '"$HOME\\'],
+    addresses=["fe80::1%eth0", "a b", "x\nUser=root", "x\rUser=root", '"$HOME\\'],
     python=sys.executable,
 )
 
 
 def test_addresses_stay_words_of_the_command_of_the_agent() -> None:
     agent = written(HOSTILE).values[service_control.AGENT_UNIT]
-    *_, first, second, third, fourth = agent["ExecStart"].split(' "--address" ')
-    assert (first, second) == ('"fe80::1%%eth0"', '"a b"')
-    assert (third, fourth) == (r'"x\nUser=root"', r'"\"$$HOME\\"')
+    _, *words = agent["ExecStart"].split(' "--address" ')
+    assert words[:2] == ['"fe80::1%%eth0"', '"a b"']
+    assert words[2:] == [r'"x\nUser=root"', r'"x\rUser=root"', r'"\"$$HOME\\"']
     assert agent["Environment"] == '"PYTHONPATH=/m%%t"'
     assert agent["User"] == "busbar"
 
