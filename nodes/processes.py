@@ -60,12 +60,16 @@ class SupervisedProcess:
         terminate_with_parent()
 
     def _supervise(self) -> None:
+        failure = ""
         while not self._stopping.is_set():
             try:
                 self.process = self._start_child()
             except (OSError, subprocess.SubprocessError) as error:
-                log.warning("supervisor: %s not started, will retry (%s)", self.name, error)
+                if str(error) != failure:
+                    log.warning("supervisor: %s not started, will retry (%s)", self.name, error)
+                failure = str(error)
             else:
+                failure = ""
                 self.starts += 1
                 self.on_change()
                 self._wait_for(self.process)

@@ -123,6 +123,7 @@ def server_names() -> list[str]:
 
 async def run_scheduler() -> None:
     """Run a tick every second until cancelled. A step that fails does not stop the others."""
+    failures: dict[str, str] = {}
     cleaned = time.monotonic()
     while True:
         await asyncio.sleep(TICK_SECONDS)
@@ -142,10 +143,19 @@ async def run_scheduler() -> None:
             cleaned = time.monotonic()
             steps += [project_usage.record_project_usage, lost_access.evict_without_access]
         for step in steps:
-            try:
-                await run_in_thread(step, background_pool)
-            except Exception:
-                log.exception("scheduler: %s failed, will retry", step.__name__)
+            await run_step(step, failures)
+
+
+async def run_step(step: Callable[[], object], failures: dict[str, str]) -> None:
+    """Run a step of a tick. A failure is logged unless it equals the one of the tick before."""
+    failure = ""
+    try:
+        await run_in_thread(step, background_pool)
+    except Exception as error:
+        failure = repr(error)
+        if failure != failures.get(step.__name__):
+            log.exception("scheduler: %s failed, will retry", step.__name__)
+    failures[step.__name__] = failure
 
 
 async def renew_server_certificate() -> None:

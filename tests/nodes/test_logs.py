@@ -104,11 +104,20 @@ def test_log_of_a_process_that_prints_without_end_is_bounded(limits: None, tmp_p
 def test_program_that_cannot_be_started_is_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A failure that repeats is logged once."""
     program, log = tmp_path / "program", tmp_path / "a.log"
-    process = SupervisedProcess("a", [str(program)], dict(os.environ), log)
+    tries = tmp_path / "tries"
+    tries.touch()
+
+    def note_try() -> None:
+        with tries.open("a") as file:
+            file.write("x")
+
+    process = SupervisedProcess("a", [str(program)], dict(os.environ), log, in_child=note_try)
     process.start()
     try:
-        wait_for("a failed start", lambda: "a not started" in caplog.text, log, 60)
+        wait_for("a third try", lambda: len(tries.read_text()) > 2, log, 60)
+        assert caplog.text.count("a not started") == 1
         written = tmp_path / "written"
         written.write_text("#!/bin/sh\necho started\nsleep 100\n")
         written.chmod(0o755)
