@@ -25,7 +25,10 @@ pytestmark = [
     pytest.mark.django_db(transaction=True, databases=list(settings.DATABASES)),
 ]
 TIMEOUT_SECONDS = 120.0
-WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE NOT granted AND locktype = 'advisory' AND datname = current_database()
+"""
 
 
 def is_waiting() -> bool:
