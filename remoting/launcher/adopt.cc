@@ -43,7 +43,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
     return;
   }
   kept.record.state = (uint32_t)control::SessionState::running;
-  *kept.record.reason = 0;  // of an end that did not come
+  if (!is_exiting((pid_t)s.record.pid)) *kept.record.reason = 0;  // of an end that did not come
   control::log_line("launcher", "session adopted", id, "pid " + std::to_string(s.record.pid));
   ++adopted;
 }
