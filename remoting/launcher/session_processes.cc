@@ -14,6 +14,9 @@ namespace busbar::launcher {
 namespace {
 // Leaves the processor to the program whose session was just opened.
 constexpr auto kSpareDelay = std::chrono::milliseconds(100);
+// Longer than the request before waits for a spare that starts: 10 s for its turn at the spawner
+// and 10 s for the reply.
+constexpr auto kSparePatience = std::chrono::seconds(25);
 }  // namespace
 
 void SessionProcess::close() const {
@@ -59,7 +62,7 @@ SpawnerQueue& SessionProcesses::turns_of(const GpuSet& gpus) {
 // Tenants go in turn here as at the spawner: one with many programs would take each spare.
 SessionProcess SessionProcesses::take_spare(const std::string& tenant, const GpuSet& gpus) {
   SpawnerQueue& queue = turns_of(gpus);
-  if (!queue.enter(tenant, patience_)) return {.refusal = kNotServed};
+  if (!queue.enter(tenant, kSparePatience)) return {.refusal = kNotServed};
   SessionProcess p = wait_for_spare(gpus);
   queue.leave();
   return p;

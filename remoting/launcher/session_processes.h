@@ -2,7 +2,7 @@
 // loading the driver takes most of the time that a program would wait for.
 //
 // Thread safety: any thread; mutex_ guards the spares and is not held during a request to the
-// spawner. take() and start_spares() block for some seconds at most.
+// spawner. take() and start_spares() block as long as the spawner lets requests wait.
 #pragma once
 #include <sys/types.h>
 
@@ -35,10 +35,10 @@ struct SessionProcess {
 
 class SessionProcesses {
  public:
-  // A request waits for its turn for `patience` at most.
+  // A request waits for its turn at the spawner for `patience` at most, and for the reply.
   explicit SessionProcesses(const std::string& runtime,
                             std::chrono::milliseconds patience = kSpawnerPatience)
-      : patience_(patience), spawner_(runtime, patience) {}
+      : spawner_(runtime, patience) {}
 
   // Returns a session server that sees the folders of the allocation, or none.
   SessionProcess take(const control::Allocation& allocation);
@@ -58,7 +58,6 @@ class SessionProcesses {
   SpawnerQueue& turns_of(const GpuSet& gpus);
   SessionProcess take_spare(const std::string& tenant, const GpuSet& gpus);
   SessionProcess wait_for_spare(const GpuSet& gpus);
-  const std::chrono::milliseconds patience_;
   SpawnerRequests spawner_;
   std::mutex mutex_;
   std::map<GpuSet, SpawnerQueue> turns_;          // of those that take spares; none is removed

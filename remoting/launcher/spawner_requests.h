@@ -15,7 +15,7 @@ namespace busbar::launcher {
 
 constexpr char kNoTenant[] = "";  // of requests for spares
 constexpr std::chrono::seconds kSpawnerPatience{10};
-constexpr char kNotServed[] = "the node has started no session server for this program in 10 s";
+constexpr char kNotServed[] = "the node has started no session server for this program in time";
 
 struct SpawnerAnswer {
   control::SpawnReply reply{};    // pid 0: the request failed

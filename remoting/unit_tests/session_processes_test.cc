@@ -102,6 +102,26 @@ TEST(SessionProcesses, SpareOutlivesARequestThatGetsNoTurn) {
   process.close();
 }
 
+TEST(SessionProcesses, RequestsWaitLongerForASpareThatStartsThanForTheSpawner) {
+  constexpr auto kPatience = 2s;
+  Spawner spawner;
+  SessionProcesses processes(spawner.runtime(), kPatience);
+  auto starting = std::async(std::launch::async, [&] { processes.start_spares(spares_of(1, 1)); });
+  spawner.next();
+  auto first = take(processes, 1, 1), second = take(processes, 2, 1);
+  EXPECT_EQ(first.wait_for(kPatience + 1s), std::future_status::timeout);
+  EXPECT_EQ(second.wait_for(1s), std::future_status::timeout);
+
+  spawner.answer();
+  spawner.serve(3);  // the spare opens; a process starts, and opens
+  for (auto* request : {&first, &second}) {
+    SessionProcess process = request->get();
+    EXPECT_EQ(process.refusal, nullptr);
+    process.close();
+  }
+  starting.get();
+}
+
 TEST(SessionProcesses, SparesThatStartGoToTenantsInTurn) {
   constexpr size_t kOfBusy = 8;
   Spawner spawner;
