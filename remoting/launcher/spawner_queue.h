@@ -1,8 +1,7 @@
 // Order of the requests to the spawner, which serves one after the other, and of those that take a
-// spare of the same GPUs. Tenants go in turn, each
-// with the request that waits longest, so that one that opens sessions without end makes each
-// request of another tenant wait for one of its own. WorkQueue limits the threads of a tenant, and
-// so the requests that wait here.
+// spare of the same GPUs. Tenants go in turn, each with the request that waits longest, so that one
+// that opens sessions without end makes each request of another tenant wait for one of its own.
+// WorkQueue limits the threads of a tenant, and so the requests that wait here.
 //
 // Thread safety: any thread; mutex_ guards everything.
 #pragma once

@@ -31,11 +31,11 @@ bool send_request(int fd, const control::SpawnRequest& request, const std::vecto
 }
 
 control::SpawnReply send_to(const std::string& socket, const control::SpawnRequest& request,
-                            const std::vector<int>& attached) {
+                            const std::vector<int>& attached, std::chrono::milliseconds patience) {
   control::SpawnReply reply{};
   int fd = control::connect_to(socket.c_str());
   if (fd < 0) return reply;
-  timeval timeout{kSpawnerPatience.count(), 0};
+  timeval timeout{std::chrono::ceil<std::chrono::seconds>(patience).count(), 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (!send_request(fd, request, attached) ||
       recv(fd, &reply, sizeof reply, MSG_WAITALL) != (ssize_t)sizeof reply)
@@ -49,7 +49,8 @@ SpawnerAnswer SpawnerRequests::request(const std::string& tenant,
                                        const control::SpawnRequest& request,
                                        const std::vector<int>& attached) {
   if (!queue_.enter(tenant, patience_)) return {{}, kNotServed};
-  SpawnerAnswer answer{send_to(socket_, request, attached)};
+  auto reply_patience = std::max<std::chrono::milliseconds>(patience_, kSpawnerPatience);
+  SpawnerAnswer answer{send_to(socket_, request, attached, reply_patience)};
   queue_.leave();
   return answer;
 }

@@ -24,7 +24,8 @@ struct SpawnerAnswer {
 
 class SpawnerRequests {
  public:
-  // A request waits for its turn for `patience` at most, and then for its reply.
+  // A request waits for its turn for `patience` at most, and then as long for its reply, but for
+  // that not less than 10 s.
   explicit SpawnerRequests(const std::string& runtime,
                            std::chrono::milliseconds patience = kSpawnerPatience)
       : socket_(runtime + control::kSpawnerSocket), patience_(patience) {}
