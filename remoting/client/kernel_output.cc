@@ -7,6 +7,10 @@
 
 namespace busbar::client {
 
+namespace {
+constexpr uint64_t kPieceBytes = 64 << 10;  // else each of many small ones would cost its overhead
+}  // namespace
+
 bool KernelOutput::empty() {
   std::lock_guard lock(mutex_);
   return pending_.empty() && !writing_;
@@ -43,7 +47,8 @@ void KernelOutput::drop_oldest() {
 void KernelOutput::add(const uint8_t* bytes, uint64_t n) {
   {
     std::lock_guard lock(mutex_);
-    pending_.emplace_back((const char*)bytes, n);
+    if (pending_.empty() || pending_.back().size() + n > kPieceBytes) pending_.emplace_back();
+    pending_.back().append((const char*)bytes, n);
     pending_bytes_ += n;
     while (pending_bytes_ > kMostBytes) drop_oldest();
   }

@@ -29,7 +29,7 @@ class KernelOutput {
   void write();
   void drop_oldest();
   std::mutex mutex_;
-  std::deque<std::string> pending_;  // of one add() each
+  std::deque<std::string> pending_;  // of one add(), or of several small ones
   uint64_t pending_bytes_ = 0;
   uint64_t dropped_bytes_ = 0;  // before `pending_`
   bool writing_ = false;        // a thread with the lock of stdout writes what was pending
