@@ -109,9 +109,11 @@ void Arbiter::grant(const Id& id, Microseconds now) {
   holder_ = last_ = id;
   turn_ = (turn_ + 1) % control::kTurnNumbers;
   charged_until_ = now;
+  was_late_ = accounts_.at(id).late_until != kNever;
+  accounts_.at(id).late_turn_at = now;
   charge_late(now);
   const Account& a = accounts_.at(id);
-  ends_at_ = a.joint ? kNever : now + turn_length(a);
+  ends_at_ = a.joint ? kNever : now + (was_late_ ? kTurn : turn_length(a));
   revoked_at_ = kNever;
   if (called_ == id) called_.clear();
 }
@@ -153,28 +155,41 @@ bool Arbiter::begin_round() {
   return true;
 }
 
-Arbiter::Accounts::iterator Arbiter::pick() {
+// Joint accounts are chosen elsewhere.
+Arbiter::Accounts::iterator Arbiter::late_for_long(Microseconds now) {
+  return std::ranges::find_if(accounts_, [&](auto& entry) {
+    const Account& a = entry.second;
+    return a.wants && !a.joint && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
+  });
+}
+
+Arbiter::Accounts::iterator Arbiter::pick(Microseconds now) {
   if (!called_.empty()) return accounts_.find(called_);
+  if (auto it = late_for_long(now); it != accounts_.end()) return it;
   if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
   if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
   return begin_round() ? after_last(&Arbiter::may_use_balance) : accounts_.end();
 }
 
+void Arbiter::end_late(Microseconds now) {
+  overdue_ = holder_;
+  Account& a = accounts_.at(holder_);
+  a.wants = true;
+  end_turn(now);
+  a.late_until = a.late_turn_at = now;
+}
+
 // At the end of a turn the holder goes on if it is the next one anyway; otherwise it must drain.
 void Arbiter::end_expired(Microseconds now) {
   if (is_revoked()) {
-    if (now < revoked_at_ + kDrain) return;
-    overdue_ = holder_;
-    Account& a = accounts_.at(holder_);
-    a.wants = true;
-    end_turn(now);
-    a.late_until = now;
+    if (now >= revoked_at_ + kDrain) end_late(now);
     return;
   }
   if (now < ends_at_) return;
   charge(now);
-  auto next = pick();
+  auto next = pick(now);
   if (next == accounts_.end() || next->first != holder_) {
+    if (was_late_) return end_late(now);
     revoked_at_ = now;
     return;
   }
@@ -188,7 +203,7 @@ void Arbiter::advance(Microseconds now) {
   charge_late(now);
   if (!holder_.empty()) end_expired(now);
   if (!holder_.empty()) return;
-  if (auto next = pick(); next != accounts_.end()) {
+  if (auto next = pick(now); next != accounts_.end()) {
     next->second.wants = false;
     grant(next->first, now);
   }

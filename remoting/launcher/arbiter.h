@@ -7,7 +7,8 @@
 // clock: a capped account runs on nothing else, a guaranteed one is served first while it has some.
 //
 // A turn that does not drain in time is late: others get turns beside it, and its account pays for
-// the time until its work has drained all the same.
+// the time until its work has drained all the same. Its work may wait for work that has no turn, so
+// the account gets a turn from time to time whatever it owes; that turn does not drain either.
 //
 // A joint account gets its turns here and on other GPUs together, so it is not chosen here: the
 // caller says when, see JointTurns.
@@ -39,6 +40,8 @@ class Arbiter {
   static constexpr Microseconds kTurn = 10'000;    // the longest turn while others want one
   static constexpr Microseconds kRound = 100'000;  // the credit of a round, for 100 percent
   static constexpr Microseconds kDrain = 500'000;  // a turn that lasts longer is shared
+  static constexpr Microseconds kLateTurns =
+      1'000'000;  // from one turn of a late account to the next
   static constexpr Microseconds kNever = INT64_MAX;
   // Says whether debts and credits survive a turn. Tests plant `no`.
   enum class Carry { yes, no };
@@ -96,6 +99,7 @@ class Arbiter {
     bool present = true;  // it has sessions
     bool wants = false;
     bool joint = false;
+    Microseconds late_turn_at = 0;     // its newest turn while it was late, or when it became late
     Microseconds late_until = kNever;  // until when a late turn has been paid; kNever: no late turn
     Microseconds balance = 0;          // of the rounds
     Microseconds reserve = 0;          // by the clock, of capped and guaranteed accounts
@@ -128,13 +132,16 @@ class Arbiter {
   Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
   bool may_use_balance(const Account& a) const;
   bool begin_round();
-  Accounts::iterator pick();
+  Accounts::iterator pick(Microseconds now);
+  Accounts::iterator late_for_long(Microseconds now);
+  void end_late(Microseconds now);
   void end_expired(Microseconds now);
 
   const Carry carry_;
   Accounts accounts_;
   Id holder_, last_, overdue_;  // last: whose turn was granted last
   Id called_;                   // a joint account whose turn is next
+  bool was_late_ = false;       // the holder, when it got its turn
   uint32_t turn_ = 0;
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
 };

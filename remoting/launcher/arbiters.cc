@@ -31,17 +31,19 @@ constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
 std::string debts_of(const control::Allocation& a) {
   return "tenant " + control::hex(a.tenant, sizeof a.tenant);
 }
+}  // namespace
 
-Microseconds monotonic_now() {
+Microseconds Arbiters::monotonic_now() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
   return t.tv_sec * kSecond + t.tv_nsec / 1000;
 }
-}  // namespace
 
-Arbiters::Arbiters()
-    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+Arbiters::Arbiters(Clock clock, Arbiter::Carry carry)
+    : clock_(clock),
+      carry_(carry),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   watch(timer_);
 }
@@ -56,7 +58,7 @@ bool Arbiters::watch(int fd) {
 void Arbiters::set_allocation(const std::string& id, const control::Allocation& allocation) {
   std::lock_guard lock(mutex_);
   allocations_[id] = allocation;
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   for (auto& [fd, member] : members_)
     if (member->account.allocation == id) join(*member, allocation, now);
   arm(now);
@@ -64,7 +66,7 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
 
 void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
   std::lock_guard lock(mutex_);
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   std::erase_if(allocations_, [&](auto& entry) {
     auto& [id, allocation] = entry;
     if (is_granted(id)) return false;
@@ -82,9 +84,9 @@ void Arbiters::join(Member& member, const control::Allocation& a, Microseconds n
     Place& place = member.places[p];
     if (is_new) {
       std::copy_n(a.partition[p].gpu_uuid, place.gpu.size(), place.gpu.begin());
-      gpus_[place.gpu].places.emplace_back(&member, p);
+      gpus_.try_emplace(place.gpu, carry_).first->second.places.emplace_back(&member, p);
     }
-    Gpu& gpu = gpus_[place.gpu];
+    Gpu& gpu = gpus_.at(place.gpu);
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
     gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
@@ -110,7 +112,7 @@ int Arbiters::connect(const Account& account) {
   }
   Member& added = *(members_[pair[0]] = std::move(member));
   sockets_[account.session] = pair[0];
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   join(added, allocation->second, now);
   arm(now);
   return pair[1];
@@ -126,7 +128,7 @@ Arbiters::Limit Arbiters::limit(const SessionId& session) {
   auto it = sockets_.find(session);
   if (it == sockets_.end()) return {};
   Member& member = *members_.at(it->second);
-  Microseconds now = monotonic_now(), longest = 0;
+  Microseconds now = clock_(), longest = 0;
   bool is_sliced = false, has_turns = false;
   for (uint32_t p = 0; p < member.partitions; ++p) {
     const Place& place = member.places[p];
@@ -152,7 +154,7 @@ void Arbiters::Drain::note(Microseconds drain, Microseconds now) {
 void Arbiters::forget(int fd) {
   auto it = members_.find(fd);
   Member& member = *it->second;
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
   sockets_.erase(member.account.session);
   members_.erase(it);
@@ -192,7 +194,8 @@ bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) const {
 void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now) {
   for (auto& [member, partition] : gpu.places) {
     Place& place = member->places[partition];
-    if (member->account.allocation != allocation || place.stage != Stage::draining) continue;
+    bool has_turn = place.stage == Stage::holds || place.stage == Stage::draining;
+    if (member->account.allocation != allocation || !has_turn) continue;
     bool is_news = !place.sliced_at || now - place.sliced_at > kShown;
     place.stage = Stage::wants;
     place.is_single = false;
@@ -244,8 +247,10 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, Microseconds n
 // Repeats until the arbiter and all places agree: an unused turn ends at once.
 void Arbiters::settle(Gpu& gpu, Microseconds now) {
   for (;;) {
-    if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty())
+    if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty()) {
       mark_overdue(gpu, overdue, now);
+      update_late(gpu, overdue, now);  // the work that does not end may be on another GPU
+    }
     for (auto& [member, partition] : gpu.places) show(gpu, *member, partition, now);
     auto* holder = gpu.arbiter.holder();
     if (!holder || keeps_turn(gpu, *holder)) return;
@@ -281,7 +286,7 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   if (notice.partition >= member.partitions) return false;
   Place& place = member.places[notice.partition];
   Gpu& gpu = gpus_.at(place.gpu);
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   if (notice.op == (uint32_t)control::TurnOp::want) {
     if (place.stage == Stage::idle && !gpu.arbiter.is_open()) {
       place.stage = Stage::wants;
@@ -317,7 +322,7 @@ void Arbiters::serve(int fd) {
 
 // Joint turns change several GPUs, and the end of a turn on one lets others begin.
 void Arbiters::advance_all() {
-  Microseconds now = monotonic_now();
+  Microseconds now = clock_();
   do
     for (auto& [uuid, gpu] : gpus_) {
       gpu.arbiter.advance(now);
@@ -337,28 +342,40 @@ void Arbiters::tell_sessions() {
     }
 }
 
-// Tells the sessions what has changed, and sets the timer for what happens next.
-void Arbiters::arm(Microseconds now) {
-  tell_sessions();
+Microseconds Arbiters::first_deadline(Microseconds now) const {
   Microseconds next = Arbiter::kNever;
   for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.arbiter.next_deadline(now));
   for (auto& [id, stalled_at] : stalls_) next = std::min(next, stalled_at);
+  return next;
+}
+
+Microseconds Arbiters::next_deadline() {
+  std::lock_guard lock(mutex_);
+  return first_deadline(clock_());
+}
+
+// Tells the sessions what has changed, and sets the timer for what happens next.
+void Arbiters::arm(Microseconds now) {
+  tell_sessions();
+  Microseconds next = first_deadline(now);
   itimerspec when{};
   // NOLINTNEXTLINE(custom-unchecked-product): less than a second
   if (next != Arbiter::kNever) when.it_value = {next / kSecond, next % kSecond * 1000};
   timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void Arbiters::run() {
+void Arbiters::step(int timeout_ms) {
   epoll_event events[kEvents];
-  for (;;) {
-    int n = epoll_wait(epoll_, events, kEvents, -1);
-    std::lock_guard lock(mutex_);
-    for (int i = 0; i < n; ++i)
-      if (events[i].data.fd != timer_) serve(events[i].data.fd);
-    advance_all();
-    arm(monotonic_now());
-  }
+  int n = epoll_wait(epoll_, events, kEvents, timeout_ms);
+  std::lock_guard lock(mutex_);
+  for (int i = 0; i < n; ++i)
+    if (events[i].data.fd != timer_) serve(events[i].data.fd);
+  advance_all();
+  arm(clock_());
+}
+
+void Arbiters::run() {
+  for (;;) step(-1);
 }
 
 }  // namespace busbar::launcher

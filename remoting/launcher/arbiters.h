@@ -28,8 +28,14 @@ namespace busbar::launcher {
 
 class Arbiters {
  public:
-  Arbiters();
+  using Clock = Microseconds (*)();  // monotonic; any thread
+  explicit Arbiters(Clock clock = monotonic_now, Arbiter::Carry carry = Arbiter::Carry::yes);
   [[noreturn]] void run();
+  // What run() repeats: reads notices, and ends and begins turns. Waits up to `timeout_ms` for
+  // notices or for next_deadline(); -1: without a limit.
+  void step(int timeout_ms);
+  Microseconds next_deadline();  // Arbiter::kNever: none
+  static Microseconds monotonic_now();
 
   // Sets the shares of an allocation, for its sessions of now and later.
   void set_allocation(const std::string& id, const control::Allocation& allocation);
@@ -83,6 +89,7 @@ class Arbiters {
     control::TurnPage& values() { return *(control::TurnPage*)page->data(); }
   };
   struct Gpu {
+    explicit Gpu(Arbiter::Carry carry) : arbiter(carry) {}
     Arbiter arbiter;
     std::vector<std::pair<Member*, uint32_t>> places;  // with the partition
   };
@@ -115,7 +122,10 @@ class Arbiters {
   void advance_all();
   void tell_sessions();
   void arm(Microseconds now);
+  Microseconds first_deadline(Microseconds now) const;
 
+  const Clock clock_;
+  const Arbiter::Carry carry_;
   const int epoll_, timer_;
   FairMutex mutex_;
   std::map<std::string, control::Allocation> allocations_;

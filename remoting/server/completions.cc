@@ -171,12 +171,12 @@ void Completions::release(const CompletionFence& fence) {
     kept.event = fence.event;
     kept.context = fence.context;
     kept.gate = fence.gate;
-    kept.records = fence.records;
+    kept.work = fence.work;
     return;
   }
   pending_count_.fetch_sub(1, std::memory_order_relaxed);
   if (fence.event) idle_events_[fence.context].push_back(fence.event);
-  if (fence.gate) fence.gate->complete(fence.records);
+  if (fence.gate) fence.gate->complete(fence.work);
 }
 
 // Returns true if a fence was published, or work of running_ has ended.

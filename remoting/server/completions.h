@@ -36,8 +36,8 @@ struct CompletionFence {
   uint64_t position = 0;
   std::shared_ptr<StreamUse> use;  // of the stream
   uint64_t submitted = 0;          // records of the stream before the fence, since its start
-  TurnGate* gate = nullptr;        // of the GPU; null: none
-  uint32_t records = 0;            // with work before the fence, for the gate
+  TurnGate* gate = nullptr;        // of the GPU; null: no work of it ends at the fence
+  WorkBatch work;                  // for the gate
   std::vector<Delivery> deliveries;
   std::vector<PinnedBuffer> consumed;     // sources of host-to-device copies
   uint64_t consumed_bytes = 0;            // bulk bytes, returned to the client as credit

@@ -78,16 +78,15 @@ void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFen
   fence.use = st.use;
   fence.submitted = st.use->submitted;
   if (!c) {
-    if (st.gate) st.gate->remove_unfenced(std::exchange(st.unfenced, 0));
+    if (st.gate) st.gate->discard(st.unfenced);
     return completions_.discard(fence);
   }
   // An event would become a part of the capture, and a query of it an error. Captured work does not
   // run: the fence completes when its turn comes. Another thread of the program began the capture.
   if (!st.capturing) fence.event = record_event(*c, st);
-  if (st.gate && fence.event) {
+  if (fence.event && (st.unfenced.has_work() || st.works)) {
     fence.gate = st.gate;
-    fence.records = std::exchange(st.unfenced, 0);
-    st.gate->add_fence(fence.records);
+    fence.work = st.gate->add_fence(st.unfenced);
   }
   fence.context = st.context;
   fence.stream = st.id;

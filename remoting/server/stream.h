@@ -31,7 +31,8 @@ struct StreamState {
   bool began_capture = false;       // it did not join that of another stream
   std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
   TurnGate* gate = nullptr;  // of its GPU; null: no turns
-  uint32_t unfenced = 0;     // records with work of the GPU behind its newest fence
+  WorkBatch unfenced;        // records with work of the GPU behind its newest fence
+  bool works = false;        // a record with such work is being submitted, maybe in parts
 };
 
 }  // namespace busbar::server

@@ -151,10 +151,12 @@ bool StreamQueues::run_pass() {
   for (auto& [id, q] : queues_) pass_.push_back(id);
   auto begin = std::lower_bound(pass_.begin(), pass_.end(), first_of_pass_);
   std::rotate(pass_.begin(), begin, pass_.end());
-  first_of_pass_ = pass_.front() + 1;
   bool progress = false;
   for (uint32_t id : pass_)
-    while (run_head(id)) progress = true;
+    while (run_head(id)) {
+      progress = true;
+      first_of_pass_ = id + 1;
+    }
   return progress;
 }
 

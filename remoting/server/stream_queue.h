@@ -109,7 +109,7 @@ class StreamQueues {
   uint64_t last_sequence_ = 0, running_sequence_ = 0;  // running: 0 while no parked record runs
   uint64_t parked_bytes_ = 0;
   std::vector<PauseChange> pause_changes_;
-  uint32_t first_of_pass_ = 0;  // each pass starts at another queue
+  uint32_t first_of_pass_ = 0;  // a pass starts behind the queue that ran a record last
   bool running_ = false;
 };
 

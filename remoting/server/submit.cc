@@ -5,6 +5,7 @@
 
 #include "server/operations.h"
 #include "server/pinned_graphs.h"
+#include "server/work_key.h"
 
 namespace busbar::server {
 
@@ -36,35 +37,27 @@ bool driver_has_room(Pipeline& p, StreamState& st) {
   return room();
 }
 
-void count_work(TurnGate& gate, StreamState& st) {
-  gate.add_unfenced();
-  ++st.unfenced;
-}
-
-// The record has submitted nothing since its newest fence, and runs again.
-void discount_work(TurnGate& gate, StreamState& st) {
-  if (!st.unfenced) return;
-  gate.remove_unfenced(1);
-  --st.unfenced;
-}
-
 Outcome submit_to_stream(Pipeline& p, Record& r) {
   StreamState* st = p.session.stream(r.head.stream);
   if (!st) return Outcome::done;
   p.session.use_context(st->context);
   if (!driver_has_room(p, *st)) return Outcome::waits;
   TurnGate* gate = r.operation->uses_gpu && !st->capturing ? st->gate : nullptr;
-  if (gate && !gate->may_submit()) return Outcome::waits;
-  if (gate) count_work(*gate, *st);
+  if (gate && p.session.work_waits) gate->expect_waits();
+  uint64_t key = gate && !gate->is_open() ? work_key(r) : 0;
+  if (gate && !gate->may_submit(key)) return Outcome::waits;
+  if (gate) gate->add(st->unfenced, key);
+  st->works = gate;
   p.fences.begin_work(*st, r.position);
   bool was_launched = r.launched;
   Outcome outcome = run_handler(p, r, *st);
+  st->works = false;
   if (outcome == Outcome::done) p.fences.end_work(*st, r.position);
   if (gate && outcome == Outcome::waits) {
     if (r.launched && !was_launched)
       p.fences.record(*st, r.position - 1);  // the graph runs already, and its outputs wait
     else
-      discount_work(*gate, *st);
+      gate->remove_newest(st->unfenced);  // nothing since its newest fence: the record runs again
   }
   if (gate && gate->needs_fence()) p.fences.record_last(*st);
   return outcome;

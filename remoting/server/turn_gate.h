@@ -1,98 +1,149 @@
-// Decides whether work may be submitted to one GPU now: the launcher gives turns (ADR 83). Counts
-// the submitted work that has not ended.
+// Decides whether work may be submitted to one GPU now: the launcher gives turns (ADR 83). Bounds
+// the time that the submitted work is expected to need until it has ended.
 //
-// Thread safety: executor thread only, except the atomics.
+// Work may wait for work that this gate refuses. So when no work ends for a long time in a turn,
+// what is in flight takes no place of other work any more. The turn does not end without it all the
+// same: whether it waits or runs cannot be seen from here.
+//
+// Thread safety: executor thread only, except what is marked.
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "control/turn_messages.h"
+#include "server/work_times.h"
 
 namespace busbar::server {
+
+// Records with work of one stream, of which a completion fence tells the end.
+struct WorkBatch {
+  static constexpr uint32_t kKeys = 4;
+  uint32_t records = 0;
+  uint32_t keys = 0;         // different ones; above kKeys: not all of them are listed
+  uint64_t key[kKeys] = {};  // see work_key.h
+  int64_t expected_ns = 0;
+  int64_t newest_ns = 0;  // of the newest record
+  int64_t since = 0;      // when the first one was submitted
+  uint64_t number = 0;    // of its fence
+  bool has_work() const { return records; }
+};
 
 class TurnGate {
  public:
   // Sends a notice to the arbiter. False when it cannot be sent now.
   using Send = bool (*)(void* context, const control::TurnNotice& notice);
-  TurnGate(uint32_t partition, Send send, void* context)
-      : partition_(partition), send_(send), context_(context) {}
+  using Clock = int64_t (*)();  // nanoseconds; any thread
+  TurnGate(uint32_t partition, Send send, void* context, Clock clock = monotonic_ns)
+      : partition_(partition), send_(send), context_(context), clock_(clock) {}
 
+  // True while no bound is in force.
+  bool is_open() const { return state() == control::TurnState::open; }
   // True if a record with work may be submitted. Otherwise it waits: for a turn, for which this
-  // asks the arbiter, or for earlier work to end.
-  bool may_submit() {
-    uint32_t word = word_.load(std::memory_order_relaxed)->load(std::memory_order_acquire);
-    return control::state_of_word(word) == control::TurnState::open || may_submit_in_turn(word);
-  }
-  // Work of one record is submitted, or was not after all.
-  void add_unfenced() { ++unfenced_; }
-  void remove_unfenced(uint32_t records) { unfenced_ -= records; }
-  // A fence behind so many records, of which there may be none, is submitted.
-  void add_fence(uint32_t records) {
-    unfenced_ -= records;
-    fenced_.fetch_add(records, std::memory_order_relaxed);
-    fences_.fetch_add(1, std::memory_order_relaxed);
+  // asks the arbiter, or for earlier work to end. `key`: see work_key.h; 0 while the gate is open.
+  bool may_submit(uint64_t key);
+  // Work of one record, which may be submitted, is added to the batch of its stream.
+  void add(WorkBatch& batch, uint64_t key);
+  // The newest record of the batch was not submitted after all.
+  void remove_newest(WorkBatch& batch);
+  // The batch ends without a fence: its stream is gone.
+  void discard(WorkBatch& batch);
+  // A fence behind the batch is submitted. Returns what to give to complete().
+  WorkBatch add_fence(WorkBatch& batch);
+  // From now on, work often waits for work that is submitted later.
+  void expect_waits() {
+    if (!work_waits_.load(std::memory_order_relaxed)) work_waits_ = true;
   }
   // Half of what may be unfinished has no fence: with one, the GPU goes on while the next half is
   // submitted.
-  // NOLINTNEXTLINE(custom-unchecked-product): at most kMostInFlight and the records of a pass
-  bool needs_fence() const { return holds_ && (2 * unfenced_ >= limit_ || used_single()); }
+  bool needs_fence() const;
 
   // Called before parked records are tried again.
-  void begin_pass() { blocked_ = false; }
+  void begin_pass() {
+    blocked_ = false;
+    is_refused_again_ = false;
+  }
   // Called after that: reports a turn whose work has ended, and asks for one.
   void end_pass();
   bool is_draining() const;  // the turn is over, and work may still run
 
   // ---- any thread ----
-  // A fence behind so many records has completed.
-  void complete(uint32_t records) {
-    completed_.fetch_add(records, std::memory_order_relaxed);
-    fenced_.fetch_sub(records, std::memory_order_relaxed);
-    fences_.fetch_sub(1, std::memory_order_release);
-  }
+  // The fence behind a batch has completed. For one thread at a time.
+  void complete(const WorkBatch& batch);
   // Replaces the source of turns: `word` is valid for ever. A new source knows nothing of this
   // gate.
   void use(const std::atomic<uint32_t>* word);
   const std::atomic<uint32_t>& word() const { return *word_.load(std::memory_order_relaxed); }
-  bool has_turn() const {
-    return control::state_of_word(word().load()) == control::TurnState::turn;
-  }
+  bool has_turn() const { return state() == control::TurnState::turn; }
   uint32_t submissions() const { return submissions_.load(std::memory_order_relaxed); }
   bool has_fenced() const { return fences_.load(std::memory_order_relaxed); }
   // Nothing has happened for a while: the turn ends unless there is work.
   void suggest_end() { end_suggested_.store(true, std::memory_order_relaxed); }
+  // True while unfinished work may wait for work that is not admitted: the executor must look from
+  // time to time.
+  bool may_stall() const { return has_fenced() && blocked_ && has_turn(); }
 
   static const std::atomic<uint32_t> kOpen, kClosed;  // sources without a launcher
+  static int64_t monotonic_ns();
 
  private:
-  bool may_submit_in_turn(uint32_t word);
+  control::TurnState state() const {
+    return control::state_of_word(word().load(std::memory_order_acquire));
+  }
   bool used_single() const { return single_turn_ == turn_; }
-  void observe(uint32_t word);
-  void measure();
+  uint32_t observe();
+  bool send(control::TurnOp op, bool wants);
   void ask();
   void report(bool wants);
+  bool has_room(uint64_t key) const;
+  bool admits(control::TurnState state, uint64_t key);
+  void look_for_stall();
+  void reserve(uint64_t key);
+  int64_t expected(uint64_t key) const;
+  int64_t bound() const;
+  // Without what may wait for other work.
   uint32_t in_flight() const { return unfenced_ + fenced_.load(std::memory_order_relaxed); }
+  int64_t in_flight_ns() const { return unfenced_ns_ + fenced_ns_.load(std::memory_order_relaxed); }
   bool has_unfinished() const { return unfenced_ || fences_.load(std::memory_order_acquire); }
+  void learn(const WorkBatch& batch, int64_t took);
+  void learn_one(uint64_t key, int64_t took);
+  void learn_overlap(const WorkBatch& batch, int64_t took);
 
   const uint32_t partition_;
   const Send send_;
   void* const context_;
-  uint32_t turn_ = 0;         // the newest turn that was seen
-  uint32_t single_turn_ = 0;  // the newest turn whose single record was submitted
-  bool holds_ = false;        // it has not been reported as drained
-  bool asked_ = false;        // for the next one
-  bool blocked_ = false;      // a record waits for a turn or for earlier work
-  uint32_t unfenced_ = 0;
-  uint32_t limit_ = 4;  // records in flight during a turn
+  const Clock clock_;
+  uint32_t turn_ = 0;                 // the newest turn that was seen
+  uint32_t single_turn_ = 0;          // the newest turn whose single record was submitted
+  bool holds_ = false;                // it has not been reported as drained
+  bool asked_ = false;                // for the next one
+  std::atomic<bool> blocked_{false};  // a record waits for a turn or for earlier work
+  uint32_t unfenced_ = 0;             // records without a fence
+  int64_t unfenced_ns_ = 0;
   uint32_t seen_source_ = 0;
-  uint64_t measured_completed_ = 0;
-  int64_t measured_at_ = 0, unit_ns_ = 0;  // unit: time of one record; 0: unknown
+  uint64_t reserved_key_ = 0;  // the record that has been refused for longest; 0: none
+  int64_t reserved_at_ = 0;    // since then
+  bool is_refused_again_ = false;
+  uint64_t still_after_ = 0;  // completed_ when work was first seen in flight since
+  int64_t still_since_ = 0;   // and the time of that, or of the newest submission
   std::atomic<const std::atomic<uint32_t>*> word_{&kOpen};
-  std::atomic<uint32_t> source_{0};              // counts the calls of use()
-  std::atomic<uint32_t> fenced_{0}, fences_{0};  // records with a fence, and fences
+  std::atomic<uint32_t> source_{0};  // counts the calls of use()
+  std::mutex fenced_mutex_;          // guards the writes of the next ones
+  uint64_t newest_fence_ = 0;
+  uint64_t waiting_fence_ = 0;  // work up to this fence that has not ended may wait for other work
+  std::atomic<uint32_t> fences_{0};
+  std::atomic<uint32_t> fenced_{0};  // records with a later fence than that
+  std::atomic<int64_t> fenced_ns_{0};
   std::atomic<uint32_t> submissions_{0};
-  std::atomic<uint64_t> completed_{0};
-  std::atomic<bool> end_suggested_{false};
+  std::atomic<uint64_t> completed_{0};  // fences
+  std::atomic<bool> end_suggested_{false}, work_waits_{false};
+  WorkTimes times_;
+  // Of the thread that completes: the time of its last call, for how long the GPU has worked, and
+  // how much work was expected to need how much time lately. Work of streams that runs side by side
+  // needs less.
+  int64_t completed_at_ = 0, worked_ns_ = 0;
+  double expected_lately_ = 0, took_lately_ = 0;
+  std::atomic<double> overlap_{1};
 };
 
 }  // namespace busbar::server

@@ -18,7 +18,7 @@ namespace busbar::server {
 
 namespace {
 // A turn without work ends after one to two of these.
-constexpr int kGapMs = 1;
+constexpr int kTickMs = 1;
 }  // namespace
 
 // A socket to the launcher, and the page that came over it. The page stays mapped: a gate may read
@@ -39,8 +39,16 @@ struct Turns::Connection {
 
   const int socket;
   const control::TurnPage* page = nullptr;
-  std::array<uint32_t, wire::kMaxDevices> submissions{};  // of the gates, a tick ago
+  std::array<GateWatch, wire::kMaxDevices> watches;
 };
+
+bool GateWatch::tick(TurnGate& gate) {
+  uint32_t submissions = gate.submissions();
+  bool is_idle = gate.has_turn() && !gate.has_fenced() &&
+                 submissions == std::exchange(submissions_, submissions);
+  if (is_idle) gate.suggest_end();
+  return is_idle;
+}
 
 Turns::Turns(uint32_t partitions, std::chrono::milliseconds unenforced) : unenforced_(unenforced) {
   for (uint32_t p = 0; p < partitions; ++p) gates_.emplace_back(p, send, this);
@@ -76,27 +84,20 @@ bool Turns::send(void* turns, const control::TurnNotice& notice) {
                                     MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof notice;
 }
 
-// Suggests the end of turns in which nothing was submitted or pending for a while.
-void Turns::look_for_gaps(Connection& connection) {
+void Turns::look_at_gates(Connection& connection) {
   bool found = false;
-  for (uint32_t p = 0; p < gates_.size(); ++p) {
-    uint32_t submissions = gates_[p].submissions();
-    bool is_idle = gates_[p].has_turn() && !gates_[p].has_fenced() &&
-                   submissions == std::exchange(connection.submissions[p], submissions);
-    if (is_idle) gates_[p].suggest_end();
-    found |= is_idle;
-  }
+  for (uint32_t p = 0; p < gates_.size(); ++p) found |= connection.watches[p].tick(gates_[p]);
   std::lock_guard lock(mutex_);
   if (found) wake();
 }
 
 // False when the launcher is gone.
 bool Turns::wait_for_change(Connection& connection) {
-  bool has_turn = std::ranges::any_of(gates_, [](auto& gate) { return gate.has_turn(); });
   pollfd p{connection.socket, POLLIN, 0};
-  int ready = poll(&p, 1, has_turn ? kGapMs : -1);
+  bool has_turn = std::ranges::any_of(gates_, &TurnGate::has_turn);
+  int ready = poll(&p, 1, has_turn ? kTickMs : -1);
   if (ready <= 0) {
-    look_for_gaps(connection);
+    look_at_gates(connection);
     return ready == 0 || errno == EINTR;
   }
   uint8_t message;
@@ -141,6 +142,10 @@ void Turns::begin_pass() {
 
 void Turns::end_pass() {
   for (auto& gate : gates_) gate.end_pass();
+}
+
+bool Turns::may_stall() const {
+  return std::ranges::any_of(gates_, &TurnGate::may_stall);
 }
 
 bool Turns::is_draining() const {

@@ -19,6 +19,16 @@
 
 namespace busbar::server {
 
+// Looks at a gate at every tick of a turn, and suggests the end of the turn if nothing was
+// submitted or pending since the last one.
+class GateWatch {
+ public:
+  bool tick(TurnGate& gate);  // true if it did
+
+ private:
+  uint32_t submissions_ = 0;
+};
+
 class Turns {
  public:
   static constexpr std::chrono::seconds kUnenforced{2};
@@ -36,6 +46,7 @@ class Turns {
   void begin_pass();
   void end_pass();
   bool is_draining() const;
+  bool may_stall() const;
   // True once after a change of the page.
   bool take_changed() {
     return changed_.load(std::memory_order_relaxed) && changed_.exchange(false);
@@ -46,7 +57,7 @@ class Turns {
   static bool send(void* turns, const control::TurnNotice& notice);
   void run(const std::shared_ptr<Connection>& connection);
   bool wait_for_change(Connection& connection);
-  void look_for_gaps(Connection& connection);
+  void look_at_gates(Connection& connection);
   void lose(const std::shared_ptr<Connection>& connection);
   bool is_current(const std::shared_ptr<Connection>& c) const { return connection_ == c; }
   void wake();

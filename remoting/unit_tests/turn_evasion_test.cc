@@ -103,7 +103,7 @@ class TurnEvasionTest : public testing::Test {
 TEST_F(TurnEvasionTest, WorkOfATurnIsLimited) {
   for (uint32_t i = 0; i < kTooMany; ++i) fill(kFirst);
   executor.advance();
-  EXPECT_GE(g_fills, 2u);
+  EXPECT_GE(g_fills, 1u);
   EXPECT_LE(g_fills, kInFlight) << "a fence counts, too";
 }
 

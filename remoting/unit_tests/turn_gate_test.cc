@@ -12,26 +12,37 @@ using control::TurnNotice;
 using control::TurnOp;
 using control::TurnState;
 
-// A gate whose page and arbiter are in the test.
+constexpr uint64_t kShort = 11, kLong = 12;  // keys of kernels
+constexpr int64_t kMillisecond = 1'000'000;
+int64_t g_now = 0;
+
+// A gate whose page, arbiter and clock are in the test.
 class TurnGateTest : public testing::Test {
  protected:
-  TurnGateTest() { gate.use(&word); }
+  TurnGateTest() {
+    g_now = 1000 * kMillisecond;
+    gate.use(&word);
+  }
   // One pass of the executor that tries to submit `records`. Returns how many were submitted.
-  uint32_t pass(uint32_t records) {
+  uint32_t pass(uint32_t records, uint64_t key = kShort) {
     gate.begin_pass();
     uint32_t submitted = 0;
-    for (; submitted < records && gate.may_submit(); ++submitted) gate.add_unfenced();
-    if (submitted) add_fence(submitted);
+    WorkBatch batch;
+    for (; submitted < records && gate.may_submit(key); ++submitted) gate.add(batch, key);
+    if (submitted) fences.push_back(gate.add_fence(batch));
     gate.end_pass();
     return submitted;
   }
-  void add_fence(uint32_t records) {
-    gate.add_fence(records);
-    fences.push_back(records);
-  }
-  void complete_all() {
-    for (uint32_t records : fences) gate.complete(records);
+  // All fences complete after so many nanoseconds.
+  void complete_all(int64_t after = 0) {
+    g_now += after;
+    for (auto& batch : fences) gate.complete(batch);
     fences.clear();
+  }
+  // In a turn, measures a kernel.
+  void learn(uint64_t key, int64_t ns) {
+    ASSERT_EQ(pass(1, key), 1u);
+    complete_all(ns);
   }
   void show(uint32_t turn, TurnState state) { word = turn_word(turn, state); }
   std::vector<TurnNotice> sent;
@@ -41,8 +52,8 @@ class TurnGateTest : public testing::Test {
                   ((TurnGateTest*)test)->sent.push_back(notice);
                   return true;
                 },
-                this};
-  std::vector<uint32_t> fences;
+                this, [] { return g_now; }};
+  std::vector<WorkBatch> fences;
 };
 
 TEST_F(TurnGateTest, OpenGateSubmitsWithoutBoundAndSendsNothing) {
@@ -59,30 +70,97 @@ TEST_F(TurnGateTest, WorkWithoutTurnIsAskedForOnce) {
   EXPECT_EQ(sent[0].partition, 3u);
 }
 
-TEST_F(TurnGateTest, UnfinishedWorkOfATurnIsBounded) {
+TEST_F(TurnGateTest, UnknownWorkIsSubmittedAlone) {
   show(1, TurnState::turn);
-  uint32_t first = pass(1000);
-  EXPECT_GT(first, 0u);
-  EXPECT_LT(first, 1000u);
-  EXPECT_EQ(pass(1), 0u);
-  complete_all();
-  EXPECT_GT(pass(1), 0u);
+  EXPECT_EQ(pass(10, kShort), 1u);
+  EXPECT_EQ(pass(10, kLong), 0u);
+  complete_all(kMillisecond);
+  EXPECT_EQ(pass(10, kLong), 1u);
 }
 
-// With less, the GPU waits after each record until the next one is submitted.
-TEST_F(TurnGateTest, FencesTakeNoPlaceOfRecordsInFlight) {
+TEST_F(TurnGateTest, UnfinishedWorkOfATurnIsBoundedByItsTime) {
   show(1, TurnState::turn);
-  uint32_t submitted = 0;
-  for (gate.begin_pass(); submitted < 10 && gate.may_submit(); ++submitted) {
-    gate.add_unfenced();
-    add_fence(1);
+  learn(kShort, kMillisecond / 20);
+  EXPECT_EQ(pass(1000, kShort), 80u) << "4 ms";
+  complete_all(4 * kMillisecond);
+  learn(kLong, 3 * kMillisecond);
+  EXPECT_EQ(pass(1000, kLong), 2u) << "the GPU goes on with the second one";
+  EXPECT_EQ(pass(1, kShort), 0u);
+}
+
+TEST_F(TurnGateTest, LongestTimeOfAKernelCounts) {
+  show(1, TurnState::turn);
+  learn(kLong, 20 * kMillisecond);
+  learn(kLong, kMillisecond / 100);
+  EXPECT_LT(pass(1000, kLong), 5u) << "not the 400 of the shorter time";
+}
+
+TEST_F(TurnGateTest, BatchOfSeveralKernelsThatTakesLongIsMeasuredAgain) {
+  show(1, TurnState::turn);
+  learn(kShort, kMillisecond / 20);
+  learn(kLong, kMillisecond / 20);
+  WorkBatch batch;
+  for (uint64_t key : {kShort, kLong}) gate.add(batch, key);
+  fences.push_back(gate.add_fence(batch));
+  complete_all(50 * kMillisecond);
+  EXPECT_EQ(pass(10, kShort), 1u) << "unknown again";
+}
+
+TEST_F(TurnGateTest, WorkThatDoesNotEndInATurnMakesRoomForOtherWork) {
+  show(1, TurnState::turn);
+  gate.expect_waits();
+  EXPECT_EQ(pass(10), 2u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pass(10), 0u);
+    g_now += 1000 * kMillisecond;
+    EXPECT_EQ(pass(10), 2u);
   }
-  EXPECT_EQ(submitted, 4u) << "as many as the first turn admits, without their fences";
 }
 
-TEST_F(TurnGateTest, FenceWithoutWorkMustCompleteBeforeTheTurnEnds) {
+TEST_F(TurnGateTest, TurnEndsWithAllOfItsWork) {
   show(1, TurnState::turn);
-  add_fence(0);
+  gate.expect_waits();
+  EXPECT_EQ(pass(1), 1u);
+  show(1, TurnState::closed);
+  g_now += 1000 * kMillisecond;
+  pass(1);
+  EXPECT_TRUE(sent.empty()) << "whether it waits or runs cannot be seen";
+}
+
+TEST_F(TurnGateTest, RecordThatIsRefusedForLongIsTheNextOne) {
+  show(1, TurnState::turn);
+  learn(kShort, kMillisecond);
+  uint64_t unknown = 13;
+  EXPECT_EQ(pass(1, kShort), 1u);
+  auto refused = [&](uint32_t records) {
+    gate.begin_pass();
+    EXPECT_FALSE(gate.may_submit(unknown));
+    WorkBatch batch;
+    uint32_t submitted = 0;
+    for (; submitted < records && gate.may_submit(kShort); ++submitted) gate.add(batch, kShort);
+    if (submitted) fences.push_back(gate.add_fence(batch));
+    gate.end_pass();
+    return submitted;
+  };
+  EXPECT_EQ(refused(1), 1u);
+  g_now += 15 * kMillisecond;
+  EXPECT_EQ(refused(1), 0u) << "others wait for it";
+  complete_all();
+  EXPECT_EQ(pass(1, unknown), 1u);
+}
+
+TEST_F(TurnGateTest, LongWorkIsNoStall) {
+  show(1, TurnState::turn);
+  learn(kLong, 800 * kMillisecond);
+  EXPECT_EQ(pass(1, kLong), 1u);
+  g_now += 400 * kMillisecond;
+  EXPECT_EQ(pass(1, kLong), 0u);
+}
+
+TEST_F(TurnGateTest, FenceOfAnotherPartOfARecordMustCompleteBeforeTheTurnEnds) {
+  show(1, TurnState::turn);
+  WorkBatch no_records;
+  fences.push_back(gate.add_fence(no_records));
   show(1, TurnState::closed);
   pass(0);
   EXPECT_TRUE(sent.empty());
@@ -93,7 +171,7 @@ TEST_F(TurnGateTest, FenceWithoutWorkMustCompleteBeforeTheTurnEnds) {
 
 TEST_F(TurnGateTest, EndOfATurnIsReportedWhenItsWorkHasEnded) {
   show(7, TurnState::turn);
-  pass(2);
+  pass(1);
   show(7, TurnState::closed);
   EXPECT_EQ(pass(1), 0u);
   EXPECT_TRUE(gate.is_draining());

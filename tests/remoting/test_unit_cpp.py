@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
@@ -14,10 +15,22 @@ SUITE = re.compile(r"^TEST(?:_F)?\((\w+),", re.MULTILINE)
 SUITES = sorted({s for f in SOURCES.glob("*.cc") for s in SUITE.findall(f.read_text())})
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_unit_cpp(suite: str) -> None:
-    command = [str(BUILD / "unit_tests"), f"--gtest_filter={suite}.*", "--gtest_brief=1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def run(tests: str, env: dict[str, str] | None = None, seconds: int = 120) -> None:
+    command = [str(BUILD / "unit_tests"), f"--gtest_filter={tests}", "--gtest_brief=1"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, env=env
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     ran = re.search(r"(\d+) tests? from 1 test suite ran", done.stdout)
     assert ran and int(ran[1]) > 0, done.stdout
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_unit_cpp(suite: str) -> None:
+    run(f"{suite}.*")
+
+
+@pytest.mark.long
+def test_ten_thousand_random_tenants_get_their_shares() -> None:
+    tenants = {"BUSBAR_TURN_TENANTS": "10000"}
+    run("TurnModel.RandomTenantsGetTheirShares", os.environ | tenants, seconds=3600)

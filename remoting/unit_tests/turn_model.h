@@ -1,0 +1,355 @@
+// A node in simulated time: sessions with their gates and stream queues, the arbiters of the
+// launcher, and one GPU whose driver slices its time between sessions. Only the GPU, the programs
+// and the delays of messages are models.
+#pragma once
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/messages.h"
+#include "launcher/arbiters.h"
+#include "server/stream_queue.h"
+#include "server/turns.h"
+
+namespace busbar::model {
+
+using Nanoseconds = int64_t;
+constexpr Nanoseconds kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+constexpr Nanoseconds kNever = INT64_MAX;
+
+// ---- time ----
+inline Nanoseconds g_now = 0;
+
+class Events {
+ public:
+  void at(Nanoseconds time, std::function<void()> event) {
+    events_.emplace(time, std::move(event));
+  }
+  void after(Nanoseconds delay, std::function<void()> event) {
+    at(g_now + delay, std::move(event));
+  }
+  Nanoseconds next() const { return events_.empty() ? kNever : events_.begin()->first; }
+  void run_due() {
+    while (next() <= g_now) {
+      auto event = std::move(events_.begin()->second);
+      events_.erase(events_.begin());
+      event();
+    }
+  }
+
+ private:
+  std::multimap<Nanoseconds, std::function<void()>> events_;
+};
+
+// Faults that tests plant.
+enum class Planted {
+  none,
+  no_carry,       // a turn that overruns is not paid for
+  count_of_work,  // the gate bounds the number of records, not their time
+};
+
+// ---- the GPU ----
+// What a record or the server submits to a stream.
+struct Item {
+  enum Kind : uint32_t { work, wait, write, fence } kind = work;
+  uint32_t flag = 0;     // of wait and write: a stream waits until the flag is set
+  Nanoseconds left = 0;  // of work
+  uint64_t key = 0;      // of work: what the server sees of it
+  std::function<void()> ended;
+};
+
+class Gpu {
+ public:
+  static constexpr Nanoseconds kSlice = 2 * kMillisecond;
+  struct Process {
+    uint32_t parallel = 1;  // kernels of different streams that run side by side
+    std::map<uint32_t, std::deque<Item>> streams;
+    std::map<uint32_t, bool> flags;
+    Nanoseconds executed = 0;
+  };
+
+  Process& add_process() { return *processes_.emplace_back(std::make_unique<Process>()); }
+  Nanoseconds idle() const { return idle_; }
+  Nanoseconds next() {
+    auto running = choose();
+    Nanoseconds first = kNever;
+    for (Item* item : running) first = std::min(first, item->left);
+    if (running.empty()) return kNever;
+    return g_now +
+           (is_contended() ? std::min(first, std::max<Nanoseconds>(slice_left_, 1)) : first);
+  }
+  void run_until(Nanoseconds time) {
+    Nanoseconds passed = time - g_now;
+    auto running = choose();
+    if (running.empty()) idle_ += passed;
+    if (!running.empty()) processes_[current_]->executed += passed;
+    for (Item* item : running) item->left -= passed;
+    slice_left_ -= passed;
+    g_now = time;
+    settle();
+    if (slice_left_ <= 0 && is_contended()) take_turns();
+  }
+  // Ends what takes no time.
+  void settle() {
+    for (auto& process : processes_)
+      while (end_one(*process)) {
+      }
+  }
+
+ private:
+  static bool is_over(Process& p, const Item& item) {
+    return item.kind == Item::wait ? p.flags[item.flag] : item.left <= 0;
+  }
+  static bool end_one(Process& p) {
+    for (auto& [id, items] : p.streams) {
+      if (items.empty() || !is_over(p, items.front())) continue;
+      Item item = std::move(items.front());
+      items.pop_front();
+      if (item.kind == Item::write) p.flags[item.flag] = true;
+      if (item.ended) item.ended();
+      return true;
+    }
+    return false;
+  }
+  static std::vector<Item*> runnable(Process& p) {
+    std::vector<Item*> found;
+    for (auto& [id, items] : p.streams)
+      if (!items.empty() && items.front().kind == Item::work && found.size() < p.parallel)
+        found.push_back(&items.front());
+    return found;
+  }
+  bool is_contended() {
+    return std::ranges::count_if(processes_, [](auto& p) { return !runnable(*p).empty(); }) > 1;
+  }
+  void take_turns() {
+    current_ = (current_ + 1) % processes_.size();
+    slice_left_ = kSlice;
+  }
+  std::vector<Item*> choose() {
+    for (size_t i = 0; i < processes_.size(); ++i) {
+      auto running = runnable(*processes_[current_]);
+      if (!running.empty()) return running;
+      take_turns();
+    }
+    return {};
+  }
+  std::vector<std::unique_ptr<Process>> processes_;
+  size_t current_ = 0;
+  Nanoseconds slice_left_ = kSlice, idle_ = 0;
+};
+
+// ---- a session ----
+// A record of a program.
+struct Step {
+  Item::Kind kind = Item::work;
+  uint32_t stream = 16;
+  uint32_t flag = 0;
+  Nanoseconds length = 0;
+  uint64_t key = 1;
+};
+
+class Session {
+ public:
+  static constexpr Nanoseconds kNotice = 20 * kMicrosecond;  // until the server looks
+  static constexpr Nanoseconds kTick = kMillisecond;
+  static constexpr uint32_t kRecordsInDriver = 256;
+
+  Session(Events& events, Gpu& gpu, launcher::Arbiters& arbiters, const launcher::Account& account,
+          Planted planted)
+      : planted_(planted),
+        events_(events),
+        gpu_(gpu),
+        process_(gpu.add_process()),
+        socket_(arbiters.connect(account)) {
+    control::Header head;
+    int page = -1;
+    control::receive_message(socket_, head, nullptr, 0, &page);
+    page_ = (const control::TurnPage*)mmap(nullptr, sizeof *page_, PROT_READ, MAP_SHARED, page, 0);
+    close(page);
+    gate.use(&page_->word[0]);
+    tick();
+  }
+  ~Session() {
+    close(socket_);
+    munmap((void*)page_, sizeof *page_);
+  }
+  Session(const Session&) = delete;
+
+  // Calls the program whenever work has ended, so that it submits more.
+  void start(std::function<void(Session&)> program) {
+    program_ = std::move(program);
+    wake();
+  }
+  bool take_notified() { return std::exchange(notified_, false); }
+  uint64_t unfinished = 0;  // records
+  Gpu::Process& process() { return process_; }
+
+  void submit(const Step& step) {
+    server::StreamState& st = stream(step.stream);
+    server::Record r;
+    r.head = {sizeof r.head + sizeof step, 0, 0, 1, step.stream};
+    r.payload = (const uint8_t*)&step;
+    queues_.park(st, r, {});
+    ++unfinished;
+    wake();
+  }
+  // The arbiters have run.
+  void look_at_page() {
+    uint32_t word = page_->word[0];
+    if (word == std::exchange(seen_word_, word)) return;
+    drain_socket();
+    wake();
+  }
+  void wake() {
+    if (std::exchange(is_awake_, true)) return;
+    events_.after(kNotice, [this] {
+      is_awake_ = false;
+      pass();
+    });
+  }
+  server::TurnGate gate{0, send, this, [] { return g_now; }};
+
+ private:
+  static bool send(void* session, const control::TurnNotice& notice) {
+    auto& self = *(Session*)session;
+    self.notified_ = true;
+    return ::send(self.socket_, &notice, sizeof notice, MSG_DONTWAIT) == sizeof notice;
+  }
+  server::StreamState& stream(uint32_t id) {
+    server::StreamState& st = streams_[id];
+    st.id = id;
+    st.context = 1;
+    st.blocking = false;
+    return st;
+  }
+  void drain_socket() {
+    uint8_t message;
+    while (recv(socket_, &message, sizeof message, MSG_DONTWAIT) > 0) {
+    }
+  }
+  void pass() {
+    if (program_) program_(*this);
+    gate.begin_pass();
+    queues_.run_ready();
+    for (auto& [id, st] : streams_) record_fence(st);
+    gate.end_pass();
+    gpu_.settle();
+  }
+  // What the thread of the turns does.
+  void tick() {
+    events_.after(kTick, [this] {
+      drain_socket();
+      if ((gate.has_turn() && watch_.tick(gate)) || gate.may_stall()) wake();
+      tick();
+    });
+  }
+  void record_fence(server::StreamState& st) {
+    if (!st.unfenced.has_work()) return;
+    auto work = gate.add_fence(st.unfenced);
+    push(st.id, {Item::fence, 0, 0, 0, [this, work] {
+                   events_.after(kNotice, [this, work] {
+                     gate.complete(work);
+                     pass();
+                   });
+                 }});
+  }
+  void push(uint32_t stream, Item item) { process_.streams[stream].push_back(std::move(item)); }
+  server::Outcome run(server::Record& r) {
+    Step step;
+    std::memcpy(&step, r.payload, sizeof step);
+    server::StreamState& st = stream(step.stream);
+    if (process_.streams[st.id].size() > kRecordsInDriver) return server::Outcome::waits;
+    if (step.kind == Item::wait) gate.expect_waits();
+    bool counts = step.kind == Item::work;
+    bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
+    uint64_t key = has_key ? step.key : 0;
+    if (counts && !gate.may_submit(key)) return server::Outcome::waits;
+    if (counts) gate.add(st.unfenced, key);
+    push(st.id, {step.kind, step.flag, step.kind == Item::work ? step.length : 0, step.key, [this] {
+                   --unfinished;
+                   wake();
+                 }});
+    if (counts && gate.needs_fence()) record_fence(st);
+    return server::Outcome::done;
+  }
+
+  const Planted planted_;
+  Events& events_;
+  Gpu& gpu_;
+  Gpu::Process& process_;
+  const int socket_;
+  const control::TurnPage* page_ = nullptr;
+  uint32_t seen_word_ = 0;
+  bool is_awake_ = false, notified_ = false;
+  std::function<void(Session&)> program_;
+  server::GateWatch watch_;
+  server::Driver cu_{};
+  server::PinnedPool pinned_{cu_};
+  server::BulkTransfers bulk_{pinned_, [] {}};
+  std::map<uint32_t, server::StreamState> streams_;
+  server::StreamQueues queues_{bulk_, [this](server::Record& r) { return run(r); }};
+};
+
+// ---- the node ----
+class Node {
+ public:
+  explicit Node(Planted planted = Planted::none) : planted_(planted) { g_now = kSecond; }
+
+  // Adds an allocation with one session.
+  Session& add(uint32_t percent, control::ComputeMode mode = control::ComputeMode::shared) {
+    control::Allocation a{};
+    a.partitions = 1;
+    a.compute_mode = (uint32_t)mode;
+    a.partition[0].compute_percent = percent;
+    a.tenant[0] = (uint8_t)(sessions_.size() + 1);
+    std::string id = "allocation " + std::to_string(sessions_.size());
+    arbiters_.set_allocation(id, a);
+    launcher::SessionId session{};
+    session[0] = (uint8_t)sessions_.size();
+    sessions_.push_back(std::make_unique<Session>(events, gpu, arbiters_,
+                                                  launcher::Account{id, session}, planted_));
+    return *sessions_.back();
+  }
+  void run_for(Nanoseconds duration) {
+    Nanoseconds end = g_now + duration;
+    while (g_now < end) {
+      Nanoseconds deadline = arbiters_.next_deadline();
+      if (deadline != launcher::Arbiter::kNever) deadline *= kMicrosecond;
+      Nanoseconds time = std::min({events.next(), gpu.next(), std::max(deadline, g_now + 1), end});
+      gpu.run_until(time);
+      events.run_due();
+      bool notified = false;
+      for (auto& session : sessions_) notified |= session->take_notified();
+      if (!notified && time < deadline) continue;
+      arbiters_.step(0);
+      for (auto& session : sessions_) session->look_at_page();
+    }
+  }
+  // Runs until `holds`, at most so long. Returns whether it does.
+  bool run_until(const std::function<bool()>& holds, Nanoseconds most) {
+    for (Nanoseconds end = g_now + most; g_now < end && !holds();) run_for(kMillisecond);
+    return holds();
+  }
+  Events events;
+  Gpu gpu;
+
+ private:
+  static launcher::Microseconds now() { return g_now / kMicrosecond; }
+  const Planted planted_;
+  launcher::Arbiters arbiters_{now, planted_ == Planted::no_carry ? launcher::Arbiter::Carry::no
+                                                                  : launcher::Arbiter::Carry::yes};
+  std::vector<std::unique_ptr<Session>> sessions_;
+};
+
+}  // namespace busbar::model
