@@ -23,7 +23,7 @@ void Completions::add(CompletionFence fence) {
 bool Completions::poll() {
   if (!pending_count_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && !publishing_ && publish_completed(lock);
+  return lock && advance(lock);
 }
 
 void Completions::watch_in_background(bool wake_executor) {
@@ -31,7 +31,7 @@ void Completions::watch_in_background(bool wake_executor) {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
-  if (others_pending() && !beside_.joinable() && !stopping_)
+  if ((others_pending() || has_work_of_gates()) && !beside_.joinable() && !stopping_)
     beside_ = std::thread([this] { run_beside(); });
   added_.notify_all();
 }
@@ -140,8 +140,35 @@ bool Completions::end_running() {
   size_t before = running_.size();
   for (auto& fence : std::exchange(running_, {})) release(fence);
   if (running_.size() == before) return false;
-  ++published_;
+  ++progress_;
   return true;
+}
+
+bool Completions::has_work_of_gates() const {
+  return std::ranges::any_of(pending_, [](auto& entry) {
+    return std::ranges::any_of(entry.second,
+                               [](auto& fence) { return fence.gate && !fence.gate->is_open(); });
+  });
+}
+
+// Tells gates about completed work of a stream that is not published. Returns true if there was
+// any.
+bool Completions::end_work_of(std::deque<CompletionFence>& fences) {
+  bool any = false;
+  for (auto& fence : fences) {
+    if (!fence.gate) continue;
+    if (s_.cu.cuEventQuery(fence.event) == CUDA_ERROR_NOT_READY) break;
+    std::exchange(fence.gate, nullptr)->complete(fence.work);
+    any = true;
+  }
+  return any;
+}
+
+bool Completions::end_work() {
+  bool any = false;
+  for (auto& [stream, fences] : pending_) any |= end_work_of(fences);
+  if (any) ++progress_;
+  return any;
 }
 
 // Returns the completed fence with the lowest position among the heads of the streams, or end().
@@ -191,12 +218,18 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
     CUresult error = error_;
     lock.unlock();
     publish(fence, error);
-    ++published_;
+    ++progress_;
     lock.lock();
     publishing_ = false;
     any = true;
   }
   return any;
+}
+
+bool Completions::advance(std::unique_lock<std::mutex>& lock) {
+  if (!cannot_publish()) return publish_completed(lock);
+  bool ended = end_running();
+  return end_work() || ended;
 }
 
 // With one stream the driver wakes this thread; with several it polls. The work before the event of
@@ -225,12 +258,12 @@ bool Completions::others_pending() const {
 void Completions::run_beside() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (!others_pending())
+    if (!others_pending() && !has_work_of_gates())
       added_.wait(lock);
-    else if (!publishing_ && publish_completed(lock) && wake_executor_)
+    else if ((others_pending() || cannot_publish()) && advance(lock) && wake_executor_)
       s_.link.wake();
     else
-      added_.wait_for(lock, kPollPause);
+      added_.wait_for(lock, others_pending() ? kPollPause : kFullPause);
   }
 }
 
@@ -243,13 +276,13 @@ void Completions::run() {
   std::unique_lock lock(mutex_);
   int rounds = 0;
   while (!stopping_) {
-    if (publishing_ && ++rounds < kSpinRounds) {
+    if (advance(lock)) {
+      rounds = 0;
+      if (wake_executor_) s_.link.wake();
+    } else if (publishing_ && ++rounds < kSpinRounds) {
       yield(lock);
     } else if (publishing_) {
       added_.wait_for(lock, kPollPause);
-    } else if (publish_completed(lock)) {
-      rounds = 0;
-      if (wake_executor_) s_.link.wake();
     } else if (pending_.empty() && running_.empty()) {
       rounds = 0;
       added_.wait(lock, [&] { return stopping_ || !pending_.empty(); });

@@ -1,6 +1,9 @@
 // Publishes completed work to the client. A completion fence is a driver event; when it has
 // completed, the client receives the data of the copies before it, then the position of the stream.
 //
+// While the client reads nothing, nothing is published, but work ends: the gate of its GPU is told
+// without the client.
+//
 // Thread safety: any thread. `mutex_` guards all members; it is released while a fence is
 // published, because the socket may be slow. One fence is published at a time, which keeps the
 // order of a stream. poll() never blocks on the lock.
@@ -56,12 +59,12 @@ class Completions {
   // Returns the chunks of a fence that is not published.
   void discard(CompletionFence& fence);
   // Publishes completed fences. Cheap when nothing is pending. Returns true if a fence was
-  // published.
+  // published, or work has ended that counts for a gate.
   bool poll();
   // Starts the threads that publish what is pending, or wakes them. With `wake_executor`, the
   // executor is woken after each publication, until the next call.
   void watch_in_background(bool wake_executor);
-  uint64_t published() const { return published_; }  // fences published since the start
+  uint64_t progress() const { return progress_; }  // counts what poll() returns true for
   // Records an asynchronous error. The first one is part of every later completion.
   void fail(CUresult error);
   CUresult error();
@@ -78,6 +81,11 @@ class Completions {
   bool completed(const CompletionFence& fence);
   bool is_running(const CompletionFence& fence) const;
   bool end_running();
+  bool cannot_publish() const { return publishing_ || !s_.link.has_room(); }
+  bool has_work_of_gates() const;
+  bool end_work();
+  bool advance(std::unique_lock<std::mutex>& lock);
+  bool end_work_of(std::deque<CompletionFence>& fences);
   void release(const CompletionFence& fence);
   Pending::iterator first_completed();
   bool publish_completed(std::unique_lock<std::mutex>& lock);
@@ -96,10 +104,11 @@ class Completions {
   bool stopping_ = false;
   bool publishing_ = false;
   CUevent awaited_ = nullptr;  // `thread_` waits for this event in the driver and sees no other
-  std::atomic<uint64_t> published_{0};
+  std::atomic<uint64_t> progress_{0};
   std::atomic<bool> wake_executor_{false};
   std::thread thread_;
-  std::thread beside_;  // polls the fences of other streams while `thread_` waits in the driver
+  std::thread beside_;  // polls the fences of other streams while `thread_` waits in the driver,
+                        // and all fences with work of gates while it waits for the client
 };
 
 }  // namespace busbar::server

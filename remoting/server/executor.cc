@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kReceiveBytes = 256 << 10;
 constexpr size_t kCompactBytes = 1 << 20;
 constexpr int kReceiveMs = 1000;
+constexpr int kStallMs = 1;        // while work may wait for work that has no turn
 constexpr int kFullPauseMs = 5;    // while held records fill the memory for them
 constexpr int kFarewellMs = 1000;  // as long as the client waits for the end of its session
 constexpr int kSpinRounds = 4000;
@@ -60,7 +61,7 @@ void Executor::advance() {
   if (s_.sizes_changed.exchange(false)) announce_partition_sizes(s_);
   ask_for_unused_memory(s_);
   do {
-    published_ = completions_.published();
+    progress_ = completions_.progress();
     if (s_.turns) s_.turns->begin_pass();
     queues_.run_ready();
     fences_.record_all();
@@ -96,7 +97,7 @@ bool Executor::awaits_completions() const {
 // Lets the background thread publish. Returns true if a parked record may run already.
 bool Executor::prepare_sleep() {
   completions_.watch_in_background(awaits_completions());
-  return awaits_completions() && completions_.published() != published_;
+  return awaits_completions() && completions_.progress() != progress_;
 }
 
 void Executor::Input::discard_used() {
@@ -140,8 +141,8 @@ bool Executor::receive(Input& input) {
   if (!input.empty()) return suspension_.active() || s_.link.receive(input.bytes, kReceiveBytes, 0);
   if (poll_link(input.bytes)) return true;
   if (prepare_sleep()) return true;
-  int wait_ms = suspension_.wait_ms(kReceiveMs);
-  if (!s_.link.receive(input.bytes, kReceiveBytes, wait_ms)) return false;
+  int most_ms = s_.turns && s_.turns->may_stall() ? kStallMs : kReceiveMs;
+  if (!s_.link.receive(input.bytes, kReceiveBytes, suspension_.wait_ms(most_ms))) return false;
   if (input.bytes.empty()) flush_kernel_output();
   return true;
 }

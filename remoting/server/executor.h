@@ -78,7 +78,7 @@ class Executor {
   bool malformed_ = false;       // a parked record was malformed
   bool holds_too_much_ = false;  // the client sends on although it is paused
   uint64_t launches_flushed_ = 0;
-  uint64_t published_ = 0;  // fences published before the newest run of parked records
+  uint64_t progress_ = 0;  // of completions_, before the newest run of parked records
 };
 
 }  // namespace busbar::server

@@ -14,7 +14,7 @@ namespace busbar::server {
 namespace {
 
 constexpr uint32_t kFirst = 17, kSecond = 18;
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPatience = std::chrono::seconds(60);
 
 // Events of the driver below: not ready, complete or failed. A query may complete another event.
 struct FakeEvent {
@@ -178,10 +178,42 @@ TEST_F(CompletionsTest, FenceIsPublishedWhileTheThreadWaitsForAnotherInTheDriver
   b.state = CUDA_SUCCESS;
   completions.add(fence(kSecond, 200, b));
   completions.watch_in_background(false);
-  while (!completions.published() && std::chrono::steady_clock::now() < end)
+  while (!completions.progress() && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
   EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{200}));
   a.state = CUDA_SUCCESS;
+}
+
+// Otherwise a program that is stopped would hold its turn, and the GPU would be idle.
+TEST_F(CompletionsTest, WorkEndsForItsGateWhileTheClientReadsNothing) {
+  static const std::atomic<uint32_t> turn{control::turn_word(1, control::TurnState::turn)};
+  TurnGate gate{0, [](void*, const control::TurnNotice&) { return true; }, nullptr};
+  gate.use(&turn);
+  std::atomic<bool> stopped{false}, ended{false};
+  std::thread sender([&] {
+    std::vector<uint8_t> bytes(8 << 20);
+    while (!stopped) t.link->send(wire::Frame::data, bytes.data(), bytes.size());
+    ended = true;
+  });
+  while (!t.client->has_frames())
+    std::this_thread::yield();  // the first one is longer than the ring
+  a.state = b.state = CUDA_SUCCESS;
+  completions.add(fence(kFirst, 100, a));
+  completions.watch_in_background(true);
+  CompletionFence with_work = fence(kSecond, 200, b);
+  WorkBatch work;
+  gate.add(work, 1);
+  with_work.gate = &gate;
+  with_work.work = gate.add_fence(work);
+  completions.add(std::move(with_work));
+  completions.watch_in_background(true);
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  while (gate.has_fenced() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_FALSE(gate.has_fenced());
+  EXPECT_FALSE(completions.idle()) << "nothing is published";
+  stopped = true;
+  while (!completions.idle() || !ended) t.frames();
+  sender.join();
 }
 
 }  // namespace
