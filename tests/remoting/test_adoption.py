@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import struct
@@ -17,10 +16,6 @@ import pytest
 from deploy.supervisor import BUILD, wait_for
 from nodes.launcher_control import SessionReport
 from tests.remoting.node import EVENT_SECONDS, LocalNode
-
-PTRACE_SEIZE = 0x4206
-WALL = 0x40000000
-"""`__WALL`: also wait for threads."""
 
 
 @pytest.fixture
@@ -84,41 +79,6 @@ def test_adopted_session_ends_with_its_grant(restartable_node: LocalNode) -> Non
     restartable_node.restart()
     restartable_node.grant(granted=False)
     assert_released(program)
-
-
-def seize_thread(session: SessionReport) -> int:
-    """Trace another thread of a session than its first. When it has ended, the kernel keeps it."""
-    _, thread, *_ = sorted(int(task.name) for task in Path(f"/proc/{session.pid}/task").iterdir())
-    assert ctypes.CDLL(None).ptrace(PTRACE_SEIZE, thread, None, None) == 0
-    return thread
-
-
-def has_first_thread_ended(session: SessionReport) -> bool:
-    return Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_session_that_exits_during_the_restart_keeps_its_reason(
-    restartable_node: LocalNode,
-) -> None:
-    program = start_working(restartable_node)
-    (session,) = running(restartable_node)
-    thread = seize_thread(session)
-    restartable_node.grant(granted=False)
-    assert_released(program)
-    log = restartable_node.folder / "launcher.log"
-    wait_for("the exit", lambda: has_first_thread_ended(session), log, EVENT_SECONDS)
-
-    restartable_node.restart()
-
-    (adopted,) = running(restartable_node)
-    assert adopted.pid == session.pid
-    os.waitpid(thread, WALL)
-
-    def ended() -> list[SessionReport]:
-        return [s for s in restartable_node.sessions() if s.state == "closed"]
-
-    wait_for("the end", lambda: bool(ended()), log, EVENT_SECONDS)
-    assert [s.reason for s in ended()] == ["its allocation was released"]
 
 
 def test_higher_fence_ends_older_sessions(restartable_node: LocalNode) -> None:
