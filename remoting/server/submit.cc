@@ -43,7 +43,6 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
   p.session.use_context(st->context);
   if (!driver_has_room(p, *st)) return Outcome::waits;
   TurnGate* gate = r.operation->uses_gpu && !st->capturing ? st->gate : nullptr;
-  if (gate && p.session.work_waits) gate->expect_waits();
   uint64_t key = gate && !gate->is_open() ? work_key(r) : 0;
   if (gate && !gate->may_submit(key)) return Outcome::waits;
   if (gate) gate->add(st->unfenced, key);
@@ -59,7 +58,7 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
     else
       gate->remove_newest(st->unfenced);  // nothing since its newest fence: the record runs again
   }
-  if (gate && gate->needs_fence()) p.fences.record_last(*st);
+  if (gate && gate->needs_fence(st->unfenced)) p.fences.record_last(*st);
   return outcome;
 }
 

@@ -11,21 +11,19 @@ using control::TurnState;
 
 namespace {
 // Unfinished work of a turn: it runs on when the turn has ended, and is paid for with later turns.
-constexpr int64_t kInFlightNs = 4'000'000;
+// On the average it needs this long, and should every record take the longest time of its kind,
+// kMostNs. A record of which nothing is known counts as kMostNs: it is measured alone. Two shorter
+// records are always in flight, so that the GPU goes on with the second one.
+constexpr int64_t kInFlightNs = 4'000'000, kMostNs = 50'000'000;
 constexpr uint32_t kMostInFlight = 256;
-// Two records are in flight, so that the GPU goes on with the second one, unless they need longer
-// than this. A record of which nothing is known counts as that long: it is measured alone. In
-// programs that submit waits it counts less, because it may end after a long time only.
-constexpr int64_t kAloneNs = 50'000'000;
-// Longer records get a fence each. The completion of a fence takes some ten microseconds.
+// Records that may take longer get a fence each, which measures them. The completion of a fence
+// takes some ten microseconds.
 constexpr int64_t kOwnFenceNs = 500'000;
 // When no work has ended for so long, and for twice as long as was expected, it may wait for other
-// work. The first time is of programs that submit waits.
-constexpr int64_t kStallOfWaitsNs = 2'000'000, kStallNs = 20'000'000;
+// work.
+constexpr int64_t kStallNs = 20'000'000;
 // A record that finds no room for so long is the next one: others would take its place for ever.
 constexpr int64_t kPatienceNs = 10'000'000;
-constexpr double kMostOverlap = 16;
-constexpr double kOverlapFade = 7.0 / 8;  // weight of the earlier fences at each one
 }  // namespace
 
 constinit const std::atomic<uint32_t> TurnGate::kOpen{control::turn_word(0, TurnState::open)};
@@ -61,38 +59,43 @@ uint32_t TurnGate::observe() {
 
 // ---- what is unfinished ----
 
-int64_t TurnGate::expected(uint64_t key) const {
-  if (!key) return 0;
-  uint32_t ns = times_.expected(key);
-  if (ns != WorkTimes::kUnknown) return ns;
-  return work_waits_.load(std::memory_order_relaxed) ? kInFlightNs : kAloneNs;
+WorkTime TurnGate::expected(uint64_t key) const {
+  if (!key) return {};
+  WorkTime time = times_.expected(key);
+  return time.is_known() ? time : WorkTime{kMostNs, kMostNs};
 }
 
-int64_t TurnGate::bound() const {
-  return (int64_t)((double)kInFlightNs * overlap_.load(std::memory_order_relaxed));
+WorkTime TurnGate::time_in_flight() const {
+  WorkTime fenced{fenced_average_.load(std::memory_order_relaxed),
+                  fenced_longest_.load(std::memory_order_relaxed)};
+  return unfenced_time_ + fenced;
 }
 
 bool TurnGate::has_room(uint64_t key) const {
   bool is_next = reserved_key_ && clock_() - reserved_at_ >= kPatienceNs;
   if (is_next && key != reserved_key_) return false;
   uint32_t records = in_flight();
-  int64_t ns = in_flight_ns() + expected(key);
-  return !records || (records == 1 && ns < kAloneNs) || (records < kMostInFlight && ns <= bound());
+  WorkTime time = time_in_flight() + expected(key);
+  if (!records) return true;
+  return records < kMostInFlight && time.longest <= kMostNs &&
+         (records == 1 || time.average <= kInFlightNs);
 }
 
 void TurnGate::add(WorkBatch& batch, uint64_t key) {
   ++batch.records;
   ++unfenced_;
   if (!batch.since) batch.since = clock_();
-  batch.newest_ns = 0;
+  batch.newest = {};
   if (!key) return;
   submissions_.store(submissions() + 1, std::memory_order_relaxed);
-  batch.newest_ns = expected(key);
-  batch.expected_ns += batch.newest_ns;
-  unfenced_ns_ += batch.newest_ns;
-  auto* end = batch.key + std::min(batch.keys, WorkBatch::kKeys);
-  if (batch.keys > WorkBatch::kKeys || std::find(batch.key, end, key) != end) return;
-  if (batch.keys++ < WorkBatch::kKeys) *end = key;
+  batch.newest = expected(key);
+  batch.expected += batch.newest;
+  unfenced_time_ += batch.newest;
+  batch.newest_key = (uint32_t)(std::find(batch.key, batch.key + batch.keys, key) - batch.key);
+  if (batch.newest_key == WorkBatch::kKeys) return;
+  batch.key[batch.newest_key] = key;
+  batch.keys = std::max(batch.keys, batch.newest_key + 1);
+  ++batch.count[batch.newest_key];
 }
 
 void TurnGate::remove_newest(WorkBatch& batch) {
@@ -100,14 +103,15 @@ void TurnGate::remove_newest(WorkBatch& batch) {
   --batch.records;
   --unfenced_;
   submissions_.store(submissions() - 1, std::memory_order_relaxed);
-  batch.expected_ns -= batch.newest_ns;
-  unfenced_ns_ -= std::exchange(batch.newest_ns, 0);
+  if (batch.newest_key < batch.keys) --batch.count[batch.newest_key];
+  batch.expected -= batch.newest;
+  unfenced_time_ -= std::exchange(batch.newest, {});
   if (!batch.records) batch = {};
 }
 
 void TurnGate::discard(WorkBatch& batch) {
   unfenced_ -= batch.records;
-  unfenced_ns_ -= batch.expected_ns;
+  unfenced_time_ -= batch.expected;
   batch = {};
 }
 
@@ -119,15 +123,16 @@ WorkBatch TurnGate::add_fence(WorkBatch& batch) {
   fenced.number = ++newest_fence_;
   fences_.fetch_add(1, std::memory_order_relaxed);
   fenced_.fetch_add(fenced.records, std::memory_order_relaxed);
-  fenced_ns_.fetch_add(fenced.expected_ns, std::memory_order_relaxed);
+  fenced_average_.fetch_add(fenced.expected.average, std::memory_order_relaxed);
+  fenced_longest_.fetch_add(fenced.expected.longest, std::memory_order_relaxed);
   return fenced;
 }
 
-bool TurnGate::needs_fence() const {
+bool TurnGate::needs_fence(const WorkBatch& batch) const {
   if (!holds_) return false;
   // NOLINTNEXTLINE(custom-unchecked-product): at most kMostInFlight, and times of as many records
-  return 2 * unfenced_ >= kMostInFlight || 2 * unfenced_ns_ >= bound() ||
-         unfenced_ns_ >= kOwnFenceNs || used_single();
+  return 2 * unfenced_ >= kMostInFlight || 4 * unfenced_time_.average >= kInFlightNs ||
+         batch.newest.longest >= kOwnFenceNs || batch.keys == WorkBatch::kKeys || used_single();
 }
 
 void TurnGate::complete(const WorkBatch& batch) {
@@ -138,37 +143,29 @@ void TurnGate::complete(const WorkBatch& batch) {
   completed_.fetch_add(1, std::memory_order_relaxed);
   if (batch.number > waiting_fence_) {
     fenced_.fetch_sub(batch.records, std::memory_order_relaxed);
-    fenced_ns_.fetch_sub(batch.expected_ns, std::memory_order_relaxed);
+    fenced_average_.fetch_sub(batch.expected.average, std::memory_order_relaxed);
+    fenced_longest_.fetch_sub(batch.expected.longest, std::memory_order_relaxed);
   }
   fences_.fetch_sub(1, std::memory_order_release);
 }
 
-// A batch of several kinds that took long does not say which of them did, so each one is measured
-// alone again.
+// Kinds of records of one batch share what it took in proportion to what was expected of them.
+// Nothing is learnt from a batch with records of no kind, which were submitted while the gate was
+// open.
 void TurnGate::learn(const WorkBatch& batch, int64_t took) {
   worked_ns_ += took;
-  learn_overlap(batch, took);
-  // NOLINTNEXTLINE(custom-unchecked-product): times of at most kMostInFlight records
-  bool is_late = took > 2 * batch.expected_ns + kInFlightNs;
-  if (batch.keys == 1) return learn_one(batch.key[0], took / batch.records);
-  if (batch.keys > WorkBatch::kKeys && is_late) times_.forget_all();
-  if (batch.keys > WorkBatch::kKeys || !is_late) return;
-  for (uint32_t i = 0; i < batch.keys; ++i) times_.forget(batch.key[i]);
-}
-
-// Work that may wait for other work teaches little: a wait is no work.
-void TurnGate::learn_one(uint64_t key, int64_t took) {
-  int64_t most = std::max(2 * expected(key), kStallOfWaitsNs);
-  bool may_wait = work_waits_.load(std::memory_order_relaxed);
-  times_.learn(key, may_wait ? std::min(took, most) : took, worked_ns_);
-}
-
-void TurnGate::learn_overlap(const WorkBatch& batch, int64_t took) {
-  if (batch.expected_ns >= kAloneNs) return;
-  expected_lately_ = kOverlapFade * expected_lately_ + (double)batch.expected_ns;
-  took_lately_ = kOverlapFade * took_lately_ + (double)std::max<int64_t>(took, 1);
-  overlap_.store(std::clamp(expected_lately_ / took_lately_, 1.0, kMostOverlap),
-                 std::memory_order_relaxed);
+  double parts[WorkBatch::kKeys], all = 0;
+  uint32_t records = 0;
+  for (uint32_t i = 0; i < batch.keys; ++i) {
+    parts[i] = (double)batch.count[i] * (double)expected(batch.key[i]).average;
+    all += parts[i];
+    records += batch.count[i];
+  }
+  if (records != batch.records) return;
+  for (uint32_t i = 0; i < batch.keys; ++i)
+    if (batch.count[i])
+      times_.learn(batch.key[i], batch.count[i], (int64_t)((double)took * (parts[i] / all)),
+                   worked_ns_);
 }
 
 // ---- turns ----
@@ -209,13 +206,12 @@ void TurnGate::look_for_stall() {
   int64_t now = clock_();
   uint64_t done = completed_.load(std::memory_order_relaxed);
   if (!still_since_ || std::exchange(still_after_, done) != done) still_since_ = now;
-  int64_t least = work_waits_.load(std::memory_order_relaxed) ? kStallOfWaitsNs : kStallNs;
-  if (now - still_since_ < std::max(2 * in_flight_ns(), least)) return;
+  if (now - still_since_ < std::max(2 * time_in_flight().longest, kStallNs)) return;
   still_since_ = now;
   std::lock_guard lock(fenced_mutex_);
   waiting_fence_ = newest_fence_;
   fenced_ = 0;
-  fenced_ns_ = 0;
+  fenced_average_ = fenced_longest_ = 0;
 }
 
 bool TurnGate::send(control::TurnOp op, bool wants) {

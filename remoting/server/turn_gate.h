@@ -18,14 +18,15 @@ namespace busbar::server {
 
 // Records with work of one stream, of which a completion fence tells the end.
 struct WorkBatch {
-  static constexpr uint32_t kKeys = 4;
+  static constexpr uint32_t kKeys = 16;
   uint32_t records = 0;
-  uint32_t keys = 0;         // different ones; above kKeys: not all of them are listed
-  uint64_t key[kKeys] = {};  // see work_key.h
-  int64_t expected_ns = 0;
-  int64_t newest_ns = 0;  // of the newest record
-  int64_t since = 0;      // when the first one was submitted
-  uint64_t number = 0;    // of its fence
+  uint32_t keys = 0;           // different ones
+  uint64_t key[kKeys] = {};    // see work_key.h
+  uint32_t count[kKeys] = {};  // records of each
+  uint32_t newest_key = 0;     // index
+  WorkTime expected, newest;   // of all records, and of the newest one
+  int64_t since = 0;           // when the first one was submitted
+  uint64_t number = 0;         // of its fence
   bool has_work() const { return records; }
 };
 
@@ -50,13 +51,9 @@ class TurnGate {
   void discard(WorkBatch& batch);
   // A fence behind the batch is submitted. Returns what to give to complete().
   WorkBatch add_fence(WorkBatch& batch);
-  // From now on, work often waits for work that is submitted later.
-  void expect_waits() {
-    if (!work_waits_.load(std::memory_order_relaxed)) work_waits_ = true;
-  }
-  // Half of what may be unfinished has no fence: with one, the GPU goes on while the next half is
-  // submitted.
-  bool needs_fence() const;
+  // A part of what may be unfinished has no fence: with one, the GPU goes on while the next part is
+  // submitted. `batch`: to which a record was added last.
+  bool needs_fence(const WorkBatch& batch) const;
 
   // Called before parked records are tried again.
   void begin_pass() {
@@ -99,15 +96,12 @@ class TurnGate {
   bool admits(control::TurnState state, uint64_t key);
   void look_for_stall();
   void reserve(uint64_t key);
-  int64_t expected(uint64_t key) const;
-  int64_t bound() const;
+  WorkTime expected(uint64_t key) const;
   // Without what may wait for other work.
   uint32_t in_flight() const { return unfenced_ + fenced_.load(std::memory_order_relaxed); }
-  int64_t in_flight_ns() const { return unfenced_ns_ + fenced_ns_.load(std::memory_order_relaxed); }
+  WorkTime time_in_flight() const;
   bool has_unfinished() const { return unfenced_ || fences_.load(std::memory_order_acquire); }
   void learn(const WorkBatch& batch, int64_t took);
-  void learn_one(uint64_t key, int64_t took);
-  void learn_overlap(const WorkBatch& batch, int64_t took);
 
   const uint32_t partition_;
   const Send send_;
@@ -119,7 +113,7 @@ class TurnGate {
   bool asked_ = false;                // for the next one
   std::atomic<bool> blocked_{false};  // a record waits for a turn or for earlier work
   uint32_t unfenced_ = 0;             // records without a fence
-  int64_t unfenced_ns_ = 0;
+  WorkTime unfenced_time_;
   uint32_t seen_source_ = 0;
   uint64_t reserved_key_ = 0;  // the record that has been refused for longest; 0: none
   int64_t reserved_at_ = 0;    // since then
@@ -133,17 +127,13 @@ class TurnGate {
   uint64_t waiting_fence_ = 0;  // work up to this fence that has not ended may wait for other work
   std::atomic<uint32_t> fences_{0};
   std::atomic<uint32_t> fenced_{0};  // records with a later fence than that
-  std::atomic<int64_t> fenced_ns_{0};
+  std::atomic<int64_t> fenced_average_{0}, fenced_longest_{0};  // their times
   std::atomic<uint32_t> submissions_{0};
   std::atomic<uint64_t> completed_{0};  // fences
-  std::atomic<bool> end_suggested_{false}, work_waits_{false};
+  std::atomic<bool> end_suggested_{false};
   WorkTimes times_;
-  // Of the thread that completes: the time of its last call, for how long the GPU has worked, and
-  // how much work was expected to need how much time lately. Work of streams that runs side by side
-  // needs less.
+  // Of the thread that completes: the time of its last call, and for how long the GPU has worked.
   int64_t completed_at_ = 0, worked_ns_ = 0;
-  double expected_lately_ = 0, took_lately_ = 0;
-  std::atomic<double> overlap_{1};
 };
 
 }  // namespace busbar::server

@@ -270,7 +270,6 @@ class Session {
     std::memcpy(&step, r.payload, sizeof step);
     server::StreamState& st = stream(step.stream);
     if (process_.streams[st.id].size() > kRecordsInDriver) return server::Outcome::waits;
-    if (step.kind == Item::wait) gate.expect_waits();
     bool counts = step.kind == Item::work;
     bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
     uint64_t key = has_key ? step.key : 0;
@@ -280,7 +279,7 @@ class Session {
                    --unfinished;
                    wake();
                  }});
-    if (counts && gate.needs_fence()) record_fence(st);
+    if (counts && gate.needs_fence(st.unfenced)) record_fence(st);
     return server::Outcome::done;
   }
 
