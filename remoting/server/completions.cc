@@ -31,7 +31,7 @@ void Completions::watch_in_background(bool wake_executor) {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
-  if ((others_pending() || has_work_of_gates()) && !beside_.joinable() && !stopping_)
+  if ((others_pending() || has_work_to_end()) && !beside_.joinable() && !stopping_)
     beside_ = std::thread([this] { run_beside(); });
   added_.notify_all();
 }
@@ -78,6 +78,11 @@ std::vector<CUevent> Completions::take_idle_events(uint32_t context) {
   auto out = std::move(it->second);
   idle_events_.erase(it);
   return out;
+}
+
+std::vector<uint32_t> Completions::take_ended_holds() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(ended_holds_, {});
 }
 
 void Completions::deliver(const Delivery& d, CUresult error, uint64_t& bulk_total) {
@@ -144,24 +149,32 @@ bool Completions::end_running() {
   return true;
 }
 
-bool Completions::has_work_of_gates() const {
+bool Completions::has_work_to_end() const {
   return std::ranges::any_of(pending_, [](auto& entry) {
-    return std::ranges::any_of(entry.second,
-                               [](auto& fence) { return fence.gate && !fence.gate->is_open(); });
+    return std::ranges::any_of(entry.second, [](auto& fence) {
+      return fence.ends_hold || (fence.gate && !fence.gate->is_open());
+    });
   });
 }
 
-// Tells gates about completed work of a stream that is not published. Returns true if there was
-// any.
+// Ends completed work of a stream that is not published. Returns true if there was any.
 bool Completions::end_work_of(std::deque<CompletionFence>& fences) {
   bool any = false;
   for (auto& fence : fences) {
-    if (!fence.gate) continue;
-    if (s_.cu.cuEventQuery(fence.event) == CUDA_ERROR_NOT_READY) break;
-    std::exchange(fence.gate, nullptr)->complete(fence.work);
+    if (!fence.gate && !fence.ends_hold) continue;
+    if (fence.event && s_.cu.cuEventQuery(fence.event) == CUDA_ERROR_NOT_READY) break;
+    end_work(fence);
+    fence.gate = nullptr;
+    fence.ends_hold = false;
     any = true;
   }
   return any;
+}
+
+// Tells those that wait for the work before the fence, beside the client.
+void Completions::end_work(const CompletionFence& fence) {
+  if (fence.gate) fence.gate->complete(fence.work);
+  if (fence.ends_hold) ended_holds_.push_back(fence.stream);
 }
 
 bool Completions::end_work() {
@@ -197,13 +210,15 @@ void Completions::release(const CompletionFence& fence) {
     CompletionFence& kept = running_.emplace_back();
     kept.event = fence.event;
     kept.context = fence.context;
+    kept.stream = fence.stream;
+    kept.ends_hold = fence.ends_hold;
     kept.gate = fence.gate;
     kept.work = fence.work;
     return;
   }
   pending_count_.fetch_sub(1, std::memory_order_relaxed);
   if (fence.event) idle_events_[fence.context].push_back(fence.event);
-  if (fence.gate) fence.gate->complete(fence.work);
+  end_work(fence);
 }
 
 // Returns true if a fence was published, or work of running_ has ended.
@@ -258,7 +273,7 @@ bool Completions::others_pending() const {
 void Completions::run_beside() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (!others_pending() && !has_work_of_gates())
+    if (!others_pending() && !has_work_to_end())
       added_.wait(lock);
     else if ((others_pending() || cannot_publish()) && advance(lock) && wake_executor_)
       s_.link.wake();

@@ -1,8 +1,8 @@
 // Publishes completed work to the client. A completion fence is a driver event; when it has
 // completed, the client receives the data of the copies before it, then the position of the stream.
 //
-// While the client reads nothing, nothing is published, but work ends: the gate of its GPU is told
-// without the client.
+// While the client reads nothing, nothing is published, but work ends: the gate of its GPU and the
+// stream that waits for it are told without the client.
 //
 // Thread safety: any thread. `mutex_` guards all members; it is released while a fence is
 // published, because the socket may be slow. One fence is published at a time, which keeps the
@@ -46,6 +46,7 @@ struct CompletionFence {
   uint64_t consumed_bytes = 0;            // bulk bytes, returned to the client as credit
   std::vector<uint32_t> consumed_chunks;  // of shared memory
   uint64_t host_function = 0;             // to be called by the client; 0: none
+  bool ends_hold = false;                 // the records of the stream behind it wait for it
 };
 
 class Completions {
@@ -59,7 +60,7 @@ class Completions {
   // Returns the chunks of a fence that is not published.
   void discard(CompletionFence& fence);
   // Publishes completed fences. Cheap when nothing is pending. Returns true if a fence was
-  // published, or work has ended that counts for a gate.
+  // published, or work has ended for which a gate or a stream waits.
   bool poll();
   // Starts the threads that publish what is pending, or wakes them. With `wake_executor`, the
   // executor is woken after each publication, until the next call.
@@ -71,6 +72,8 @@ class Completions {
   bool idle() const { return !pending_count_.load(std::memory_order_relaxed); }
   // Removes and returns the events of published fences of a context.
   std::vector<CUevent> take_idle_events(uint32_t context);
+  // Returns the streams of the completed fences with `ends_hold` since the last call.
+  std::vector<uint32_t> take_ended_holds();
   void stop();  // joins the threads
 
  private:
@@ -82,8 +85,9 @@ class Completions {
   bool is_running(const CompletionFence& fence) const;
   bool end_running();
   bool cannot_publish() const { return publishing_ || !s_.link.has_room(); }
-  bool has_work_of_gates() const;
+  bool has_work_to_end() const;
   bool end_work();
+  void end_work(const CompletionFence& fence);
   bool advance(std::unique_lock<std::mutex>& lock);
   bool end_work_of(std::deque<CompletionFence>& fences);
   void release(const CompletionFence& fence);
@@ -98,6 +102,7 @@ class Completions {
   Pending pending_;
   std::atomic<uint32_t> pending_count_{0};                // with running_
   std::map<uint32_t, std::vector<CUevent>> idle_events_;  // by context
+  std::vector<uint32_t> ended_holds_;                     // streams
   // Published because of an error, while their work of a turn still runs.
   std::vector<CompletionFence> running_;
   CUresult error_ = CUDA_SUCCESS;
@@ -108,7 +113,7 @@ class Completions {
   std::atomic<bool> wake_executor_{false};
   std::thread thread_;
   std::thread beside_;  // polls the fences of other streams while `thread_` waits in the driver,
-                        // and all fences with work of gates while it waits for the client
+                        // and all fences with work to end while it waits for the client
 };
 
 }  // namespace busbar::server

@@ -62,6 +62,7 @@ void Executor::advance() {
   ask_for_unused_memory(s_);
   do {
     progress_ = completions_.progress();
+    for (uint32_t stream : completions_.take_ended_holds()) queues_.resume(stream);
     if (s_.turns) s_.turns->begin_pass();
     queues_.run_ready();
     fences_.record_all();

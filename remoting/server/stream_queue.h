@@ -62,7 +62,8 @@ class StreamQueues {
   // The same for a change of an executable graph, in a queue from kChanges on.
   uint64_t park_change(uint32_t queue, const Record& record, const Dependencies& dependencies);
 
-  // A host function of the program runs: the records behind it wait until resume().
+  // A host function of the program runs, or the GPU waits for a value: the records behind it wait
+  // until resume().
   void hold(const StreamState& st);
   void resume(uint32_t queue);
 
@@ -82,7 +83,7 @@ class StreamQueues {
   };
   struct Queue {
     std::deque<Parked> parked;
-    uint64_t hold = 0;   // sequence number of the host function that runs; 0: none
+    uint64_t hold = 0;   // sequence number of what holds the queue; 0: nothing does
     uint64_t bytes = 0;  // of the parked records
     bool paused = false;
     LegacyOrder order;

@@ -37,6 +37,21 @@ bool driver_has_room(Pipeline& p, StreamState& st) {
   return room();
 }
 
+// True if the stream waits for a value, which a later record may write.
+bool waits_for_value(const Record& r) {
+  return r.operation->work_waits || (r.shared_event && r.operation->op == wire::Op::wait_event);
+}
+
+// During turns, the records behind a wait are kept until it has ended. The work of a turn that
+// waited on the GPU for work of the next turn would keep the GPU from others.
+void hold_until_ended(Pipeline& p, StreamState& st, uint64_t position) {
+  if (st.capturing || !st.gate || st.gate->is_open()) return;
+  CompletionFence fence;
+  fence.ends_hold = true;
+  p.queues.hold(st);
+  p.fences.record(st, position, std::move(fence));
+}
+
 Outcome submit_to_stream(Pipeline& p, Record& r) {
   StreamState* st = p.session.stream(r.head.stream);
   if (!st) return Outcome::done;
@@ -52,6 +67,7 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
   Outcome outcome = run_handler(p, r, *st);
   st->works = false;
   if (outcome == Outcome::done) p.fences.end_work(*st, r.position);
+  if (outcome == Outcome::done && waits_for_value(r)) hold_until_ended(p, *st, r.position);
   if (gate && outcome == Outcome::waits) {
     if (r.launched && !was_launched)
       p.fences.record(*st, r.position - 1);  // the graph runs already, and its outputs wait

@@ -264,12 +264,23 @@ class Session {
                    });
                  }});
   }
+  // The records behind a wait wait until it has ended.
+  server::Outcome hold(const server::StreamState& st, const Step& step) {
+    queues_.hold(st);
+    push(st.id, {step.kind, step.flag, 0, 0, [this, id = st.id] {
+                   --unfinished;
+                   queues_.resume(id);
+                   wake();
+                 }});
+    return server::Outcome::done;
+  }
   void push(uint32_t stream, Item item) { process_.streams[stream].push_back(std::move(item)); }
   server::Outcome run(server::Record& r) {
     Step step;
     std::memcpy(&step, r.payload, sizeof step);
     server::StreamState& st = stream(step.stream);
     if (process_.streams[st.id].size() > kRecordsInDriver) return server::Outcome::waits;
+    if (step.kind == Item::wait && !gate.is_open()) return hold(st, step);
     bool counts = step.kind == Item::work;
     bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
     uint64_t key = has_key ? step.key : 0;

@@ -188,6 +188,21 @@ bool all_waits_end() {
   return true;
 }
 
+// Pairs of streams: one waits for each kernel of the other one, and the other way round.
+TEST(TurnModel, WaitsForWorkWithoutATurnCostNothing) {
+  std::vector<Step> steps;
+  for (uint32_t flag = 0; flag < 4000; ++flag) {
+    steps.push_back({Item::wait, 20, flag});
+    steps.push_back({Item::work, 20, 0, kMillisecond, 5});
+    steps.push_back({Item::work, 21, 0, kMillisecond, 6});
+    steps.push_back({Item::write, 21, flag});
+  }
+  auto program = [steps, at = size_t{0}](Session& s) mutable {
+    while (s.unfinished < 200 && at < steps.size()) s.submit(steps[at++]);
+  };
+  EXPECT_LE(error_of(Tenants({{30, program}, {70, repeat(kernels(kMillisecond))}})), kMostError);
+}
+
 // Of these no time is known, and none can be measured before the last one is submitted.
 TEST(TurnModel, ManyUnknownKernelsBehindWaitsEnd) {
   std::vector<Step> steps;
