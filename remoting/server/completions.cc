@@ -23,7 +23,8 @@ void Completions::add(CompletionFence fence) {
 bool Completions::poll() {
   if (!pending_count_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && advance(lock);
+  if (!lock) return false;
+  return s_.link.may_block() ? end_work() : advance(lock);
 }
 
 void Completions::watch_in_background(bool wake_executor) {
@@ -150,7 +151,7 @@ bool Completions::end_running() {
 }
 
 bool Completions::has_work_to_end() const {
-  return std::ranges::any_of(pending_, [](auto& entry) {
+  return !running_.empty() || std::ranges::any_of(pending_, [](auto& entry) {
     return std::ranges::any_of(entry.second, [](auto& fence) {
       return fence.ends_hold || (fence.gate && !fence.gate->is_open());
     });
@@ -173,15 +174,18 @@ bool Completions::end_work_of(std::deque<CompletionFence>& fences) {
 
 // Tells those that wait for the work before the fence, beside the client.
 void Completions::end_work(const CompletionFence& fence) {
-  if (fence.gate) fence.gate->complete(fence.work);
+  if (fence.gate) {
+    fence.use->ended_fence = fence.work.number;
+    fence.gate->complete(fence.work);
+  }
   if (fence.ends_hold) ended_holds_.push_back(fence.stream);
 }
 
 bool Completions::end_work() {
-  bool any = false;
+  bool running = end_running(), any = false;
   for (auto& [stream, fences] : pending_) any |= end_work_of(fences);
   if (any) ++progress_;
-  return any;
+  return any || running;
 }
 
 // Returns the completed fence with the lowest position among the heads of the streams, or end().
@@ -211,6 +215,7 @@ void Completions::release(const CompletionFence& fence) {
     kept.event = fence.event;
     kept.context = fence.context;
     kept.stream = fence.stream;
+    kept.use = fence.use;
     kept.ends_hold = fence.ends_hold;
     kept.gate = fence.gate;
     kept.work = fence.work;
@@ -242,9 +247,7 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
 }
 
 bool Completions::advance(std::unique_lock<std::mutex>& lock) {
-  if (!cannot_publish()) return publish_completed(lock);
-  bool ended = end_running();
-  return end_work() || ended;
+  return cannot_publish() ? end_work() : publish_completed(lock);
 }
 
 // With one stream the driver wakes this thread; with several it polls. The work before the event of

@@ -59,7 +59,8 @@ class Completions {
   void add(CompletionFence fence);
   // Returns the chunks of a fence that is not published.
   void discard(CompletionFence& fence);
-  // Publishes completed fences. Cheap when nothing is pending. Returns true if a fence was
+  // Publishes completed fences unless the client has too much to read. Cheap when nothing is
+  // pending. Returns true if a fence was
   // published, or work has ended for which a gate or a stream waits.
   bool poll();
   // Starts the threads that publish what is pending, or wakes them. With `wake_executor`, the

@@ -123,7 +123,7 @@ Ending Executor::run() {
     advance();
     if (malformed_) return malformed("a parked record is malformed before");
     if (!input.empty()) {  // an unfinished record
-      int wait_ms = prepare_sleep() ? 0 : kReceiveMs;
+      int wait_ms = prepare_sleep() ? 0 : patience_ms();
       if (!s_.link.receive(input.bytes, kReceiveBytes, wait_ms)) return client_gone();
     }
   }
@@ -131,6 +131,10 @@ Ending Executor::run() {
   flush_kernel_output();
   workers_.synchronize.finish(kFarewellMs);
   return {control::SessionEnd::closed, "the client closed the session"};
+}
+
+int Executor::patience_ms() const {
+  return s_.turns && s_.turns->may_stall() ? kStallMs : kReceiveMs;
 }
 
 Ending Executor::malformed(const std::string& what) const {
@@ -142,8 +146,8 @@ bool Executor::receive(Input& input) {
   if (!input.empty()) return suspension_.active() || s_.link.receive(input.bytes, kReceiveBytes, 0);
   if (poll_link(input.bytes)) return true;
   if (prepare_sleep()) return true;
-  int most_ms = s_.turns && s_.turns->may_stall() ? kStallMs : kReceiveMs;
-  if (!s_.link.receive(input.bytes, kReceiveBytes, suspension_.wait_ms(most_ms))) return false;
+  if (!s_.link.receive(input.bytes, kReceiveBytes, suspension_.wait_ms(patience_ms())))
+    return false;
   if (input.bytes.empty()) flush_kernel_output();
   return true;
 }

@@ -87,6 +87,7 @@ void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFen
   if (fence.event && (st.unfenced.has_work() || st.works)) {
     fence.gate = st.gate;
     fence.work = st.gate->add_fence(st.unfenced);
+    st.newest_fence = fence.work.number;
   }
   fence.context = st.context;
   fence.stream = st.id;

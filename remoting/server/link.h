@@ -49,6 +49,9 @@ class Link {
     return !full_.load(std::memory_order_relaxed) && !closing_.load(std::memory_order_relaxed);
   }
 
+  // True if send() may block, because the client has not read what is there.
+  bool may_block() const { return !has_room() || (shared_ && shared_->is_half_full()); }
+
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
   void wake();  // ends a wait of receive()
   // Null without shared memory.

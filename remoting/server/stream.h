@@ -30,9 +30,10 @@ struct StreamState {
   bool captures_new_graph = false;  // which ends with the capture unless that succeeds
   bool began_capture = false;       // it did not join that of another stream
   std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
-  TurnGate* gate = nullptr;  // of its GPU; null: no turns
-  WorkBatch unfenced;        // records with work of the GPU behind its newest fence
-  bool works = false;        // a record with such work is being submitted, maybe in parts
+  TurnGate* gate = nullptr;   // of its GPU; null: no turns
+  WorkBatch unfenced;         // records with work of the GPU behind its newest fence
+  uint64_t newest_fence = 0;  // for the gate, the number of its newest fence
+  bool works = false;         // a record with such work is being submitted, maybe in parts
 };
 
 }  // namespace busbar::server

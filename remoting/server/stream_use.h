@@ -12,6 +12,7 @@ struct StreamUse {
   std::atomic<uint32_t> chunks{0};         // of shared memory, to the client
   uint64_t submitted = 0;                  // records given to the driver; executor thread only
   std::atomic<uint64_t> completed{0};      // of those, known to be complete
+  std::atomic<uint64_t> ended_fence{0};    // number of the newest fence for the gate that completed
 };
 
 }  // namespace busbar::server

@@ -59,7 +59,8 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
   if (!driver_has_room(p, *st)) return Outcome::waits;
   TurnGate* gate = r.operation->uses_gpu && !st->capturing ? st->gate : nullptr;
   uint64_t key = gate && !gate->is_open() ? work_key(r) : 0;
-  if (gate && !gate->may_submit(key)) return Outcome::waits;
+  if (gate && !gate->may_submit({key, r.position, st->newest_fence, st->use->ended_fence}))
+    return Outcome::waits;
   if (gate) gate->add(st->unfenced, key);
   st->works = gate;
   p.fences.begin_work(*st, r.position);

@@ -71,11 +71,11 @@ WorkTime TurnGate::time_in_flight() const {
   return unfenced_time_ + fenced;
 }
 
-bool TurnGate::has_room(uint64_t key) const {
-  bool is_next = reserved_key_ && clock_() - reserved_at_ >= kPatienceNs;
-  if (is_next && key != reserved_key_) return false;
+bool TurnGate::has_room(const WorkRecord& record) const {
+  bool is_kept = reserved_ && clock_() - reserved_at_ >= kPatienceNs;
+  if (is_kept && record.position != reserved_) return false;
   uint32_t records = in_flight();
-  WorkTime time = time_in_flight() + expected(key);
+  WorkTime time = time_in_flight() + expected(record.key);
   if (!records) return true;
   return records < kMostInFlight && time.longest <= kMostNs &&
          (records == 1 || time.average <= kInFlightNs);
@@ -86,6 +86,7 @@ void TurnGate::add(WorkBatch& batch, uint64_t key) {
   ++unfenced_;
   if (!batch.since) batch.since = clock_();
   batch.newest = {};
+  batch.newest_key = WorkBatch::kKeys;
   if (!key) return;
   submissions_.store(submissions() + 1, std::memory_order_relaxed);
   batch.newest = expected(key);
@@ -102,8 +103,7 @@ void TurnGate::remove_newest(WorkBatch& batch) {
   if (!batch.records) return;
   --batch.records;
   --unfenced_;
-  submissions_.store(submissions() - 1, std::memory_order_relaxed);
-  if (batch.newest_key < batch.keys) --batch.count[batch.newest_key];
+  if (batch.newest_key < WorkBatch::kKeys) --batch.count[batch.newest_key];
   batch.expected -= batch.newest;
   unfenced_time_ -= std::exchange(batch.newest, {});
   if (!batch.records) batch = {};
@@ -170,36 +170,43 @@ void TurnGate::learn(const WorkBatch& batch, int64_t took) {
 
 // ---- turns ----
 
-bool TurnGate::may_submit(uint64_t key) {
+bool TurnGate::may_submit(const WorkRecord& record) {
   if (is_open()) return true;
   TurnState state = control::state_of_word(observe());
-  if (state == TurnState::open || (holds_ && admits(state, key))) return true;
+  if (state == TurnState::open || (holds_ && admits(state, record))) return true;
   blocked_.store(true, std::memory_order_relaxed);
   if (!holds_) ask();
   return false;
 }
 
-bool TurnGate::admits(TurnState state, uint64_t key) {
+bool TurnGate::admits(TurnState state, const WorkRecord& record) {
   if (state == TurnState::single && !used_single()) {
     single_turn_ = turn_;
     return true;
   }
   if (state != TurnState::turn) return false;
-  if (!has_room(key)) look_for_stall();
-  if (!has_room(key)) {
-    reserve(key);
+  if (!has_room(record)) look_for_stall();
+  if (is_behind_stall(record)) return false;
+  if (!has_room(record)) {
+    reserve(record.position);
     return false;
   }
-  if (key == reserved_key_) reserved_key_ = 0;
+  if (record.position == reserved_) reserved_ = 0;
   return true;
 }
 
-void TurnGate::reserve(uint64_t key) {
-  is_refused_again_ |= key == reserved_key_;
-  if (reserved_key_) return;
-  reserved_key_ = key;
-  reserved_at_ = clock_();
-  is_refused_again_ = true;
+// Work that counts as stalled cannot wait for later work of its own stream. So long kernels, which
+// look the same, do not get ahead of their turns.
+bool TurnGate::is_behind_stall(const WorkRecord& record) const {
+  return record.ended_fence < record.newest_fence && record.newest_fence <= waiting_fence_;
+}
+
+void TurnGate::reserve(uint64_t position) {
+  if (!reserved_ || position < reserved_) {
+    reserved_ = position;
+    reserved_at_ = clock_();
+  }
+  is_refused_again_ |= position == reserved_;
 }
 
 void TurnGate::look_for_stall() {
@@ -236,7 +243,7 @@ bool TurnGate::is_draining() const {
 void TurnGate::end_pass() {
   TurnState state = control::state_of_word(observe());
   if (state == TurnState::open) return;
-  if (!is_refused_again_) reserved_key_ = 0;
+  if (state == TurnState::turn && !is_refused_again_) reserved_ = 0;
   bool suggested = end_suggested_.exchange(false, std::memory_order_relaxed);
   if (!holds_) {
     if (blocked_) ask();

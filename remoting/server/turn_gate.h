@@ -23,11 +23,19 @@ struct WorkBatch {
   uint32_t keys = 0;           // different ones
   uint64_t key[kKeys] = {};    // see work_key.h
   uint32_t count[kKeys] = {};  // records of each
-  uint32_t newest_key = 0;     // index
+  uint32_t newest_key = 0;     // index; kKeys: none
   WorkTime expected, newest;   // of all records, and of the newest one
   int64_t since = 0;           // when the first one was submitted
   uint64_t number = 0;         // of its fence
   bool has_work() const { return records; }
+};
+
+// What the gate knows of a record with work.
+struct WorkRecord {
+  uint64_t key = 0;           // see work_key.h; 0 while the gate is open
+  uint64_t position = 1;      // in the order of the session
+  uint64_t newest_fence = 0;  // of its stream: the numbers of the newest fence,
+  uint64_t ended_fence = 0;   // and of the newest one that has completed
 };
 
 class TurnGate {
@@ -41,8 +49,8 @@ class TurnGate {
   // True while no bound is in force.
   bool is_open() const { return state() == control::TurnState::open; }
   // True if a record with work may be submitted. Otherwise it waits: for a turn, for which this
-  // asks the arbiter, or for earlier work to end. `key`: see work_key.h; 0 while the gate is open.
-  bool may_submit(uint64_t key);
+  // asks the arbiter, or for earlier work to end.
+  bool may_submit(const WorkRecord& record);
   // Work of one record, which may be submitted, is added to the batch of its stream.
   void add(WorkBatch& batch, uint64_t key);
   // The newest record of the batch was not submitted after all.
@@ -92,10 +100,11 @@ class TurnGate {
   bool send(control::TurnOp op, bool wants);
   void ask();
   void report(bool wants);
-  bool has_room(uint64_t key) const;
-  bool admits(control::TurnState state, uint64_t key);
+  bool has_room(const WorkRecord& record) const;
+  bool admits(control::TurnState state, const WorkRecord& record);
+  bool is_behind_stall(const WorkRecord& record) const;
   void look_for_stall();
-  void reserve(uint64_t key);
+  void reserve(uint64_t position);
   WorkTime expected(uint64_t key) const;
   // Without what may wait for other work.
   uint32_t in_flight() const { return unfenced_ + fenced_.load(std::memory_order_relaxed); }
@@ -115,8 +124,8 @@ class TurnGate {
   uint32_t unfenced_ = 0;             // records without a fence
   WorkTime unfenced_time_;
   uint32_t seen_source_ = 0;
-  uint64_t reserved_key_ = 0;  // the record that has been refused for longest; 0: none
-  int64_t reserved_at_ = 0;    // since then
+  uint64_t reserved_ = 0;    // position of the first record that was refused; 0: none
+  int64_t reserved_at_ = 0;  // since then
   bool is_refused_again_ = false;
   uint64_t still_after_ = 0;  // completed_ when work was first seen in flight since
   int64_t still_since_ = 0;   // and the time of that, or of the newest submission

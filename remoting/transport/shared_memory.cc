@@ -89,6 +89,12 @@ void SharedMemory::write(const void* p, uint64_t n, const std::atomic<bool>& ali
   }
 }
 
+bool SharedMemory::is_half_full() const {
+  const StreamHead& s = head_->frames;
+  return s.tail.load(std::memory_order_relaxed) - s.head.load(std::memory_order_relaxed) >
+         kFrameBytes / 2;
+}
+
 void SharedMemory::notify_reader(bool can_wait) {
   StreamHead& s = head_->frames;
   std::atomic_thread_fence(std::memory_order_seq_cst);

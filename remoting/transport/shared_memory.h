@@ -58,6 +58,7 @@ class SharedMemory {
   // Appends the available bytes, at most `max_bytes`. Returns their number; does not block.
   uint64_t read(std::vector<uint8_t>& out, uint64_t max_bytes);
   bool has_frames() const;
+  bool is_half_full() const;  // the stream of frames, for its writer
   // Registers a client thread that polls the stream. The writer then sends no wake.
   void add_poller() { head_->frames.helpers.fetch_add(1); }
   void remove_poller() { head_->frames.helpers.fetch_sub(1); }

@@ -249,7 +249,7 @@ TEST(Arbiters, AllocationWithoutGrantGetsNoConnection) {
 // Waits until the gate may submit, or may not.
 bool becomes(server::Turns& turns, bool may_submit) {
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (turns.gate(0)->may_submit(1) != may_submit)
+  while (turns.gate(0)->may_submit({1}) != may_submit)
     if (std::chrono::steady_clock::now() > end) return false;
   return true;
 }
@@ -260,7 +260,7 @@ TEST(Turns, WithoutLauncherWorkRunsForAWhileAndThenWaitsForTheNext) {
   auto& turns = *new server::Turns(1, std::chrono::milliseconds(200));
   int mine = arbiters.connect({"a", {1}});
   turns.connect(mine);
-  EXPECT_FALSE(turns.gate(0)->may_submit(1));
+  EXPECT_FALSE(turns.gate(0)->may_submit({1}));
   shutdown(mine, SHUT_RDWR);  // as at the end of the launcher
   auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(becomes(turns, true)) << "unenforced";

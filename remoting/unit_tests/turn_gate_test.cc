@@ -28,7 +28,8 @@ class TurnGateTest : public testing::Test {
     gate.begin_pass();
     uint32_t submitted = 0;
     WorkBatch batch;
-    for (; submitted < records && gate.may_submit(key); ++submitted) gate.add(batch, key);
+    for (; submitted < records && gate.may_submit({key, ++position}); ++submitted)
+      gate.add(batch, key);
     if (submitted) fences.push_back(gate.add_fence(batch));
     gate.end_pass();
     return submitted;
@@ -45,6 +46,7 @@ class TurnGateTest : public testing::Test {
     complete_all(ns);
   }
   void show(uint32_t turn, TurnState state) { word = turn_word(turn, state); }
+  uint64_t position = 0;
   std::vector<TurnNotice> sent;
   std::atomic<uint32_t> word{0};
   TurnGate gate{3,
@@ -135,26 +137,59 @@ TEST_F(TurnGateTest, TurnEndsWithAllOfItsWork) {
   EXPECT_TRUE(sent.empty()) << "whether it waits or runs cannot be seen";
 }
 
+TEST_F(TurnGateTest, WorkBehindAStallInItsStreamWaits) {
+  show(1, TurnState::turn);
+  EXPECT_EQ(pass(1), 1u);
+  WorkRecord same{kShort, ++position, fences[0].number};
+  g_now += 1000 * kMillisecond;
+  EXPECT_FALSE(gate.may_submit(same)) << "what is in flight cannot wait for it";
+  EXPECT_EQ(pass(1), 1u) << "but for work of another stream";
+  same.ended_fence = fences[0].number;
+  complete_all();
+  EXPECT_TRUE(gate.may_submit(same));
+}
+
 TEST_F(TurnGateTest, RecordThatIsRefusedForLongIsTheNextOne) {
   show(1, TurnState::turn);
   learn(kShort, kMillisecond);
-  uint64_t unknown = 13;
-  EXPECT_EQ(pass(1, kShort), 1u);
-  auto refused = [&](uint32_t records) {
+  WorkRecord unknown{13, ++position}, loop{kShort, ++position};
+  // One pass with a stream that never ends, which comes first. Returns how many of its records were
+  // submitted.
+  auto refused = [&] {
     gate.begin_pass();
-    EXPECT_FALSE(gate.may_submit(unknown));
     WorkBatch batch;
     uint32_t submitted = 0;
-    for (; submitted < records && gate.may_submit(kShort); ++submitted) gate.add(batch, kShort);
+    for (; submitted < 100 && gate.may_submit(loop); ++submitted) {
+      gate.add(batch, kShort);
+      loop.position = ++position;
+    }
     if (submitted) fences.push_back(gate.add_fence(batch));
+    EXPECT_FALSE(gate.may_submit(unknown));
     gate.end_pass();
     return submitted;
   };
-  EXPECT_EQ(refused(1), 1u);
-  g_now += 15 * kMillisecond;
-  EXPECT_EQ(refused(1), 0u) << "others wait for it";
-  complete_all();
-  EXPECT_EQ(pass(1, unknown), 1u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(refused(), 4u);
+    complete_all(4 * kMillisecond);
+  }
+  EXPECT_FALSE(gate.may_submit(loop)) << "others wait for it";
+  EXPECT_TRUE(gate.may_submit(unknown));
+}
+
+TEST_F(TurnGateTest, RecordIsTheNextOneAlsoInTheNextTurn) {
+  show(1, TurnState::turn);
+  learn(kShort, kMillisecond);
+  WorkRecord unknown{13, ++position};
+  EXPECT_EQ(pass(1, kShort), 1u);
+  gate.begin_pass();
+  EXPECT_FALSE(gate.may_submit(unknown));
+  gate.end_pass();
+  show(1, TurnState::closed);
+  complete_all(15 * kMillisecond);
+  pass(0);
+  show(2, TurnState::turn);
+  EXPECT_EQ(pass(1, kShort), 0u);
+  EXPECT_TRUE(gate.may_submit(unknown));
 }
 
 TEST_F(TurnGateTest, LongWorkIsNoStall) {

@@ -157,6 +157,7 @@ struct Step {
   uint32_t flag = 0;
   Nanoseconds length = 0;
   uint64_t key = 1;
+  uint64_t position = 0;
 };
 
 class Session {
@@ -195,7 +196,8 @@ class Session {
   uint64_t unfinished = 0;  // records
   Gpu::Process& process() { return process_; }
 
-  void submit(const Step& step) {
+  void submit(Step step) {
+    step.position = ++newest_position_;
     server::StreamState& st = stream(step.stream);
     server::Record r;
     r.head = {sizeof r.head + sizeof step, 0, 0, 1, step.stream};
@@ -257,8 +259,10 @@ class Session {
   void record_fence(server::StreamState& st) {
     if (!st.unfenced.has_work()) return;
     auto work = gate.add_fence(st.unfenced);
-    push(st.id, {Item::fence, 0, 0, 0, [this, work] {
-                   events_.after(kNotice, [this, work] {
+    st.newest_fence = work.number;
+    push(st.id, {Item::fence, 0, 0, 0, [this, work, use = st.use] {
+                   events_.after(kNotice, [this, work, use] {
+                     use->ended_fence = work.number;
                      gate.complete(work);
                      pass();
                    });
@@ -284,7 +288,8 @@ class Session {
     bool counts = step.kind == Item::work;
     bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
     uint64_t key = has_key ? step.key : 0;
-    if (counts && !gate.may_submit(key)) return server::Outcome::waits;
+    server::WorkRecord record{key, step.position, st.newest_fence, st.use->ended_fence};
+    if (counts && !gate.may_submit(record)) return server::Outcome::waits;
     if (counts) gate.add(st.unfenced, key);
     push(st.id, {step.kind, step.flag, step.kind == Item::work ? step.length : 0, step.key, [this] {
                    --unfinished;
@@ -301,6 +306,7 @@ class Session {
   const int socket_;
   const control::TurnPage* page_ = nullptr;
   uint32_t seen_word_ = 0;
+  uint64_t newest_position_ = 0;
   bool is_awake_ = false, notified_ = false;
   std::function<void(Session&)> program_;
   server::GateWatch watch_;

@@ -203,6 +203,15 @@ TEST(TurnModel, WaitsForWorkWithoutATurnCostNothing) {
   EXPECT_LE(error_of(Tenants({{30, program}, {70, repeat(kernels(kMillisecond))}})), kMostError);
 }
 
+// Longer than the time after which a turn is late and work counts as stalled.
+TEST(TurnModel, VeryLongKernelsGetTheirShare) {
+  for (Nanoseconds length : {900 * kMillisecond, 1100 * kMillisecond}) {
+    Tenants running({{10, repeat(kernels(length), 8)}, {90, repeat(kernels(2 * kMillisecond))}});
+    running.run_for(60 * kSecond);
+    EXPECT_LE(running.got[0], 12) << length << " ns";
+  }
+}
+
 // Of these no time is known, and none can be measured before the last one is submitted.
 TEST(TurnModel, ManyUnknownKernelsBehindWaitsEnd) {
   std::vector<Step> steps;
