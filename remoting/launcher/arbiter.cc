@@ -158,8 +158,7 @@ bool Arbiter::begin_round() {
 // Joint accounts are chosen elsewhere.
 Arbiter::Accounts::iterator Arbiter::late_for_long(Microseconds now) {
   return std::ranges::find_if(accounts_, [&](auto& entry) {
-    const Account& a = entry.second;
-    return a.wants && !a.joint && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
+    return !entry.second.joint && is_late_for_long(entry.second, now);
   });
 }
 
@@ -213,12 +212,15 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
   if (is_open()) return kNever;
   if (!holder_.empty()) return is_revoked() ? revoked_at_ + kDrain : ends_at_;
   Microseconds first = kNever;
-  for (auto& [id, a] : accounts_)
+  for (auto& [id, a] : accounts_) {
+    if (a.wants && a.late_until != kNever)
+      first = std::min(first, std::max(now + 1, a.late_turn_at + kLateTurns));
     if (a.wants && has_reserve(a)) {
       Microseconds lack = std::max<Microseconds>(threshold(a) - a.reserve, 0);
       // NOLINTNEXTLINE(custom-unchecked-product): at most a turn and a debt of turns
       first = std::min(first, std::max(now, a.reserved_at + lack * 100 / a.share.percent + 1));
     }
+  }
   return first;
 }
 
@@ -235,8 +237,8 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
   if (added) a.reserved_at = now;
   if (was_open == is_open()) return advance(now);
+  if (!was_open) return begin_open(now);
   end_turn(now);
-  if (!was_open) return;
   for (auto& entry : accounts_)
     if (entry.second.present) entry.second.reserved_at = now;
   grant(first, now);
@@ -340,7 +342,9 @@ void Arbiter::set_joint(const Id& id, bool joint) {
 bool Arbiter::is_due(const Id& id) const {
   auto it = accounts_.find(id);
   if (it == accounts_.end() || !it->second.wants || holder_ == id) return false;
-  return may_use_reserve(it->second) || may_use_balance(it->second);
+  const Account& a = it->second;
+  // Its late turns are paid until the last call of advance().
+  return is_late_for_long(a, a.late_until) || may_use_reserve(a) || may_use_balance(a);
 }
 
 bool Arbiter::is_turn_of_others(const Id& id) const {
@@ -356,7 +360,7 @@ void Arbiter::call(const Id& id, Microseconds now) {
 
 void Arbiter::begin(Microseconds now) {
   if (!holder_.empty() && ends_at_ == kNever && !is_revoked())
-    ends_at_ = now + turn_length(accounts_.at(holder_));
+    ends_at_ = now + (was_late_ ? kTurn : turn_length(accounts_.at(holder_)));
 }
 
 void Arbiter::revoke(Microseconds now) {

@@ -118,6 +118,9 @@ class Arbiter {
   bool needs(const Accounts::value_type& entry) const;
   bool is_chosen_here(const Accounts::value_type& entry) const;
   Microseconds rounds_to_next_turn(bool chosen_here) const;
+  static bool is_late_for_long(const Account& a, Microseconds now) {
+    return a.wants && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
+  }
   void accrue(Microseconds now);
   void charge(Microseconds now);
   void charge_late(Microseconds now);

@@ -90,6 +90,7 @@ void Arbiters::join(Member& member, const control::Allocation& a, Microseconds n
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
     gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
+    update_joint(gpu);  // before settle(): a turn on this GPU alone may be one on several now
     settle(gpu, now);
   }
   update_joint(member.account.allocation);

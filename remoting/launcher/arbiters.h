@@ -104,6 +104,7 @@ class Arbiters {
   void apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now);
   joint_turns::Group joint_group(const std::string& allocation);
   void update_joint(const std::string& allocation);
+  void update_joint(const Gpu& gpu);
   void want(Gpu& gpu, const std::string& allocation, Microseconds now);
   bool is_busy(const Gpu& gpu, const std::string& allocation) const;
   bool keeps_turn(const Gpu& gpu, const std::string& allocation);

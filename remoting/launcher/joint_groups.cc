@@ -37,6 +37,12 @@ void Arbiters::update_joint(const std::string& allocation) {
   for (auto& [uuid, gpu] : gpus_) gpu.arbiter.set_joint(allocation, contains(group, gpu.arbiter));
 }
 
+// After a change of who shares this GPU.
+void Arbiters::update_joint(const Gpu& gpu) {
+  for (auto& [member, partition] : gpu.places)
+    if (member->partitions > 1) update_joint(member->account.allocation);
+}
+
 void Arbiters::want(Gpu& gpu, const std::string& allocation, Microseconds now) {
   gpu.arbiter.want(allocation, now);
   for (Arbiter* a : joint_group(allocation).arbiters) a->want(allocation, now);

@@ -312,6 +312,30 @@ double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds k
   return 100.0 * (double)used / (double)now;
 }
 
+TEST(Arbiter, LateCappedAccountAloneGetsTurnsAllTheSame) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::capped, 10}, 0);
+  arbiter.want("a", 0);
+  uint32_t before = arbiter.turn();
+  for (Microseconds now = 0; now < 60'000'000;) {
+    now = std::max(now + 1, arbiter.next_deadline(now));
+    arbiter.advance(now);
+  }
+  EXPECT_GE(arbiter.turn() - before, 50u);
+}
+
+TEST(Arbiter, LateTurnEndsWhenTheAccountHasTheGpuForItself) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
+  arbiter.want("a", 0);
+  Microseconds now = 0;
+  for (; now < 3'000'000; now += 1000) arbiter.advance(now);
+  arbiter.set_share("a", {ComputeMode::shared, 100}, now);
+  now += 3'600'000'000;
+  arbiter.set_share("b", {ComputeMode::shared, 50}, now);
+  EXPECT_LT(arbiter.charged("a"), 10'000'000) << "microseconds, of an hour alone";
+}
+
 TEST(Arbiter, DebtOutlivesTheSessionsOfAnAllocation) {
   for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed, ComputeMode::capped})
     for (Microseconds kernel : {50'000, 400'000})

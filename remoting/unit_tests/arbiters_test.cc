@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "control/messages.h"
 #include "server/turns.h"
@@ -60,6 +62,7 @@ class Client {
       if (recv(socket, &message, sizeof message, 0) <= 0) ADD_FAILURE() << "connection lost";
     return control::turn_of_word(page->word[partition]);
   }
+  uint32_t turn(uint32_t partition) const { return control::turn_of_word(page->word[partition]); }
   TurnState state(uint32_t partition) const {
     return control::state_of_word(page->word[partition]);
   }
@@ -177,6 +180,56 @@ TEST(Arbiters, EndOfASessionOnTwoGpusGivesBothToTheOther) {
   OnTwoGpus gpus;
   gpus.b.reset();
   for (uint32_t p : {0u, 1u}) gpus.a->wait_for(TurnState::open, p);
+}
+
+// In the time of the test, without a thread.
+Microseconds g_now = 1'000'000;
+
+control::Allocation half_of(std::vector<uint8_t> gpus) {
+  control::Allocation a{};
+  a.partitions = (uint32_t)gpus.size();
+  for (uint32_t p = 0; p < a.partitions; ++p) {
+    a.partition[p].compute_percent = 50;
+    a.partition[p].gpu_uuid[0] = gpus[p];
+  }
+  return a;
+}
+
+TEST(Arbiters, NeighbourOnOneOfTwoGpusCanCome) {
+  Arbiters arbiters([] { return g_now; });
+  arbiters.set_allocation("both", half_of({0, 1}));
+  arbiters.set_allocation("first", half_of({0}));
+  arbiters.set_allocation("second", half_of({1}));
+  Client both(arbiters, {"both", {1}}), first(arbiters, {"first", {2}});
+  both.report_idle(both.wait_for(TurnState::turn));
+  first.send(TurnOp::want);
+  arbiters.step(0);
+  both.send(TurnOp::want);
+  arbiters.step(0);
+  Client second(arbiters, {"second", {3}});  // connects at once, while `both` waits for the first
+  EXPECT_TRUE(arbiters.is_connected({3}));
+}
+
+// Its work on the first GPU never ends, and may wait for work that has no turn.
+TEST(Arbiters, LateAllocationOnTwoGpusGetsTurns) {
+  Arbiters arbiters([] { return g_now; });
+  arbiters.set_allocation("both", half_of({0, 1}));
+  arbiters.set_allocation("first", half_of({0}));
+  arbiters.set_allocation("second", half_of({1}));
+  Client first(arbiters, {"first", {2}}), second(arbiters, {"second", {3}});
+  Client both(arbiters, {"both", {1}});
+  for (uint32_t p : {0u, 1u}) both.send(TurnOp::want, 0, p);
+  std::set<uint32_t> turns;
+  for (Microseconds end = g_now + 20'000'000; g_now < end; g_now += 500) {
+    for (const Client* other : {&first, &second}) {
+      other->send(TurnOp::want);
+      if (other->state(0) == TurnState::closed) other->send(TurnOp::drained, other->turn(0));
+    }
+    if (both.state(1) == TurnState::closed) both.send(TurnOp::drained, both.turn(1), 1);
+    arbiters.step(0);
+    if (both.state(0) == TurnState::turn) turns.insert(both.turn(0));
+  }
+  EXPECT_GE(turns.size(), 10u) << "one each second";
 }
 
 TEST(Arbiters, SessionThatComesBackDuringTheTurnOfAnotherSeesANewTurn) {
