@@ -53,11 +53,17 @@ bool Arbiter::is_open() const {
   return only != accounts_.end() && !is_capped(only->second);
 }
 
+void Arbiter::look_for_reserves() {
+  has_reserves_ = std::ranges::any_of(accounts_, [](auto& a) { return has_reserve(a.second); });
+}
+
 // Credit by the clock. An account without work keeps that of one turn, others that of a round.
 // Fractions of a microsecond wait for the next call: sessions choose how often this is called.
 void Arbiter::accrue(Microseconds now) {
+  if (!has_reserves_) return;
   for (auto& entry : accounts_) {
     Account& a = entry.second;
+    if (!has_reserve(a)) continue;
     Microseconds most = needs(entry) ? quantum(a) + kTurn : threshold(a);
     // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
     a.fraction += std::max<Microseconds>(now - a.reserved_at, 0) * a.share.percent;
@@ -92,10 +98,12 @@ void Arbiter::charge(Microseconds now) {
 
 // The driver slices the time between a late turn and the turn of the holder, so both pay all of it.
 void Arbiter::charge_late(Microseconds now) {
+  if (!std::exchange(has_late_, false)) return;
   for (auto& [id, a] : accounts_) {
     if (a.late_until == kNever) continue;
     charge(a, now - std::exchange(a.late_until, now));
     if (id == holder_) a.late_until = kNever;  // it pays as the holder
+    has_late_ |= a.late_until != kNever;
   }
 }
 
@@ -157,6 +165,7 @@ bool Arbiter::begin_round() {
 
 // Joint accounts are chosen elsewhere.
 Arbiter::Accounts::iterator Arbiter::late_for_long(Microseconds now) {
+  if (!has_late_) return accounts_.end();
   return std::ranges::find_if(accounts_, [&](auto& entry) {
     return !entry.second.joint && is_late_for_long(entry.second, now);
   });
@@ -165,7 +174,8 @@ Arbiter::Accounts::iterator Arbiter::late_for_long(Microseconds now) {
 Arbiter::Accounts::iterator Arbiter::pick(Microseconds now) {
   if (!called_.empty()) return accounts_.find(called_);
   if (auto it = late_for_long(now); it != accounts_.end()) return it;
-  if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
+  if (has_reserves_)
+    if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
   if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
   return begin_round() ? after_last(&Arbiter::may_use_balance) : accounts_.end();
 }
@@ -176,6 +186,7 @@ void Arbiter::end_late(Microseconds now) {
   a.wants = true;
   end_turn(now);
   a.late_until = a.late_turn_at = now;
+  has_late_ = true;
 }
 
 // At the end of a turn the holder goes on if it is the next one anyway; otherwise it must drain.
@@ -212,10 +223,11 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
   if (is_open()) return kNever;
   if (!holder_.empty()) return is_revoked() ? revoked_at_ + kDrain : ends_at_;
   Microseconds first = kNever;
+  // What a joint account may have at once waits for other GPUs.
   for (auto& [id, a] : accounts_) {
-    if (a.wants && a.late_until != kNever)
+    if (a.wants && a.late_until != kNever && !(a.joint && is_late_for_long(a, now)))
       first = std::min(first, std::max(now + 1, a.late_turn_at + kLateTurns));
-    if (a.wants && has_reserve(a)) {
+    if (a.wants && has_reserve(a) && !(a.joint && may_use_reserve(a))) {
       Microseconds lack = std::max<Microseconds>(threshold(a) - a.reserve, 0);
       // NOLINTNEXTLINE(custom-unchecked-product): at most a turn and a debt of turns
       first = std::min(first, std::max(now, a.reserved_at + lack * 100 / a.share.percent + 1));
@@ -233,9 +245,10 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   Account& a = it->second;
   if (!a.present) a.balance = debt(a, now);
   a.present = true;
+  if (added || !has_reserve(a)) a.reserved_at = now;
   a.share = share;
   a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
-  if (added) a.reserved_at = now;
+  look_for_reserves();
   if (was_open == is_open()) return advance(now);
   if (!was_open) return begin_open(now);
   end_turn(now);
@@ -334,9 +347,10 @@ void Arbiter::late_drained(const Id& id, Microseconds now) {
   it->second.late_until = kNever;
 }
 
-void Arbiter::set_joint(const Id& id, bool joint) {
-  if (auto it = accounts_.find(id); it != accounts_.end()) it->second.joint = joint;
+bool Arbiter::set_joint(const Id& id, bool joint) {
   if (!joint && called_ == id) called_.clear();
+  auto it = accounts_.find(id);
+  return it != accounts_.end() && std::exchange(it->second.joint, joint) != joint;
 }
 
 bool Arbiter::is_due(const Id& id) const {

@@ -68,7 +68,7 @@ class Arbiter {
   Microseconds next_deadline(Microseconds now) const;
 
   // ---- joint accounts ----
-  void set_joint(const Id& id, bool joint);
+  bool set_joint(const Id& id, bool joint);  // true after a change
   // The account has work and credit.
   bool is_due(const Id& id) const;
   // Another account has work, and has had no turn since the last one of `id`.
@@ -121,6 +121,7 @@ class Arbiter {
   static bool is_late_for_long(const Account& a, Microseconds now) {
     return a.wants && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
   }
+  void look_for_reserves();
   void accrue(Microseconds now);
   void charge(Microseconds now);
   void charge_late(Microseconds now);
@@ -145,6 +146,8 @@ class Arbiter {
   Id holder_, last_, overdue_;  // last: whose turn was granted last
   Id called_;                   // a joint account whose turn is next
   bool was_late_ = false;       // the holder, when it got its turn
+  bool has_reserves_ = false;   // some account has credit by the clock
+  bool has_late_ = false;       // some account may have a late turn
   uint32_t turn_ = 0;
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
 };

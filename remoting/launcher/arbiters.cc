@@ -59,8 +59,8 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
   std::lock_guard lock(mutex_);
   allocations_[id] = allocation;
   Microseconds now = clock_();
-  for (auto& [fd, member] : members_)
-    if (member->account.allocation == id) join(*member, allocation, now);
+  if (auto it = sessions_.find(id); it != sessions_.end())
+    for (Member* member : it->second) join(*member, allocation, now);
   arm(now);
 }
 
@@ -83,10 +83,14 @@ void Arbiters::join(Member& member, const control::Allocation& a, Microseconds n
   for (uint32_t p = 0; p < std::min(member.partitions, a.partitions); ++p) {
     Place& place = member.places[p];
     if (is_new) {
-      std::copy_n(a.partition[p].gpu_uuid, place.gpu.size(), place.gpu.begin());
-      gpus_.try_emplace(place.gpu, carry_).first->second.places.emplace_back(&member, p);
+      GpuUuid uuid;
+      std::copy_n(a.partition[p].gpu_uuid, uuid.size(), uuid.begin());
+      place.gpu = &gpus_.try_emplace(uuid, carry_).first->second;
+      place.gpu->places.emplace_back(&member, p);
+      if (a.partitions > 1) place.gpu->joint.insert(member.account.allocation);
     }
-    Gpu& gpu = gpus_.at(place.gpu);
+    Gpu& gpu = *place.gpu;
+    gpu.changed = true;
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
     gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
@@ -112,7 +116,8 @@ int Arbiters::connect(const Account& account) {
     return -1;
   }
   Member& added = *(members_[pair[0]] = std::move(member));
-  sockets_[account.session] = pair[0];
+  added.socket = sockets_[account.session] = pair[0];
+  sessions_[account.allocation].push_back(&added);
   Microseconds now = clock_();
   join(added, allocation->second, now);
   arm(now);
@@ -134,7 +139,7 @@ Arbiters::Limit Arbiters::limit(const SessionId& session) {
   for (uint32_t p = 0; p < member.partitions; ++p) {
     const Place& place = member.places[p];
     is_sliced |= place.sliced_at && now - place.sliced_at < kShown;
-    has_turns |= !gpus_.at(place.gpu).arbiter.is_open();
+    has_turns |= !place.gpu->arbiter.is_open();
     longest = std::max(longest, place.longest_drain.of(now));
   }
   Enforcement turns = longest > kLongDrain ? Enforcement::coarse : Enforcement::turns;
@@ -156,7 +161,14 @@ void Arbiters::forget(int fd) {
   auto it = members_.find(fd);
   Member& member = *it->second;
   Microseconds now = clock_();
+  auto sessions = sessions_.find(member.account.allocation);
+  std::erase(sessions->second, &member);
   for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
+  if (sessions->second.empty()) {
+    stalls_.erase(sessions->first);
+    sessions_.erase(sessions);
+  }
+  std::erase(untold_, &member);
   sockets_.erase(member.account.session);
   members_.erase(it);
   ::close(fd);
@@ -164,12 +176,15 @@ void Arbiters::forget(int fd) {
 
 // The last session of an account takes the account with it.
 void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
-  Gpu& gpu = gpus_.at(member.places[partition].gpu);
+  Gpu& gpu = *member.places[partition].gpu;
   std::erase(gpu.places, std::pair(&member, partition));
+  gpu.changed = true;
   const std::string& id = member.account.allocation;
-  bool is_last = std::ranges::none_of(
-      gpu.places, [&](auto& place) { return place.first->account.allocation == id; });
-  if (is_last) gpu.arbiter.remove(id, now);
+  bool is_last = places_on(gpu, id).empty();
+  if (is_last) {
+    gpu.arbiter.remove(id, now);
+    gpu.joint.erase(id);
+  }
   update_late(gpu, id, now);
   if (is_last && !allocations_.contains(id)) gpu.arbiter.move_debt(id, member.tenant, now);
   settle(gpu, now);
@@ -183,20 +198,29 @@ void Arbiters::forget_settled(Microseconds now) {
   });
 }
 
-bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) const {
-  return std::ranges::any_of(gpu.places, [&](auto& entry) {
+Arbiters::Places Arbiters::places_on(const Gpu& gpu, const std::string& allocation) {
+  Places found;
+  auto it = sessions_.find(allocation);
+  if (it == sessions_.end()) return found;
+  for (Member* member : it->second)
+    for (uint32_t p = 0; p < member->partitions; ++p, ++places_seen_)
+      if (member->places[p].gpu == &gpu) found.emplace_back(member, p);
+  return found;
+}
+
+bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) {
+  return std::ranges::any_of(places_on(gpu, allocation), [](auto& entry) {
     Stage stage = entry.first->places[entry.second].stage;
-    return entry.first->account.allocation == allocation &&
-           (stage == Stage::holds || stage == Stage::draining);
+    return stage == Stage::holds || stage == Stage::draining;
   });
 }
 
 // Work that may wait for later work of the same session must get a turn again.
 void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now) {
-  for (auto& [member, partition] : gpu.places) {
+  for (auto& [member, partition] : places_on(gpu, allocation)) {
     Place& place = member->places[partition];
     bool has_turn = place.stage == Stage::holds || place.stage == Stage::draining;
-    if (member->account.allocation != allocation || !has_turn) continue;
+    if (!has_turn) continue;
     bool is_news = !place.sliced_at || now - place.sliced_at > kShown;
     place.stage = Stage::wants;
     place.is_single = false;
@@ -214,15 +238,14 @@ void Arbiters::show_word(Member& member, uint32_t partition, uint32_t turn, Turn
   uint32_t value = control::turn_word(turn, state);
   if (word.load(std::memory_order_relaxed) == value) return;
   word.store(value, std::memory_order_release);
-  member.changed = true;
+  if (!std::exchange(member.changed, true)) untold_.push_back(&member);
 }
 
 // Brings the place of a session into line with the arbiter.
-void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, Microseconds now) {
+void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now) {
   Place& place = member.places[partition];
   uint32_t word = member.values().word[partition].load(std::memory_order_relaxed);
   bool was_open = control::state_of_word(word) == TurnState::open;
-  bool has_turn = may_run(gpu, member);
   if (gpu.arbiter.is_open()) {
     place.stage = Stage::idle;
     place.is_overdue = false;
@@ -245,6 +268,22 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, Microseconds n
   show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);
 }
 
+// Nothing changes for other allocations than the holder and the one before.
+void Arbiters::show_places(Gpu& gpu, Microseconds now) {
+  bool is_open = gpu.arbiter.is_open();
+  std::string holder = gpu.arbiter.holder() ? *gpu.arbiter.holder() : "";
+  bool runs = !holder.empty() && may_run(gpu, holder);
+  auto show_each = [&](const Places& places) {
+    for (auto& [member, partition] : places)
+      show(gpu, *member, partition, runs && member->account.allocation == holder, now);
+    places_seen_ += places.size();
+  };
+  std::string before = std::exchange(gpu.shown_holder, holder);
+  if (std::exchange(gpu.was_open, is_open) || is_open) return show_each(gpu.places);
+  if (before != holder) show_each(places_on(gpu, before));
+  show_each(places_on(gpu, holder));
+}
+
 // Repeats until the arbiter and all places agree: an unused turn ends at once.
 void Arbiters::settle(Gpu& gpu, Microseconds now) {
   for (;;) {
@@ -252,7 +291,7 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
       mark_overdue(gpu, overdue, now);
       update_late(gpu, overdue, now);  // the work that does not end may be on another GPU
     }
-    for (auto& [member, partition] : gpu.places) show(gpu, *member, partition, now);
+    show_places(gpu, now);
     auto* holder = gpu.arbiter.holder();
     if (!holder || keeps_turn(gpu, *holder)) return;
     std::string id = *holder;
@@ -260,7 +299,8 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
   }
 }
 
-void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now) {
+void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseconds now) {
+  Gpu& gpu = *place.gpu;
   const std::string& id = member.account.allocation;
   bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
   if (!had_turn && !place.is_overdue) return;
@@ -275,9 +315,8 @@ void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants,
 
 // A late turn has ended when the work of all of its sessions has.
 void Arbiters::update_late(Gpu& gpu, const std::string& allocation, Microseconds now) {
-  bool is_late = std::ranges::any_of(gpu.places, [&](auto& entry) {
-    return entry.first->account.allocation == allocation &&
-           entry.first->places[entry.second].is_overdue;
+  bool is_late = std::ranges::any_of(places_on(gpu, allocation), [](auto& entry) {
+    return entry.first->places[entry.second].is_overdue;
   });
   if (!is_late) gpu.arbiter.late_drained(allocation, now);
 }
@@ -286,8 +325,9 @@ void Arbiters::update_late(Gpu& gpu, const std::string& allocation, Microseconds
 bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   if (notice.partition >= member.partitions) return false;
   Place& place = member.places[notice.partition];
-  Gpu& gpu = gpus_.at(place.gpu);
+  Gpu& gpu = *place.gpu;
   Microseconds now = clock_();
+  gpu.changed = true;
   if (notice.op == (uint32_t)control::TurnOp::want) {
     if (place.stage == Stage::idle && !gpu.arbiter.is_open()) {
       place.stage = Stage::wants;
@@ -298,7 +338,7 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   } else if (notice.op != (uint32_t)control::TurnOp::drained) {
     return false;
   } else if (notice.turn == place.turn) {  // otherwise it has a later turn already
-    apply_drained(gpu, member, place, notice.wants != 0, now);
+    apply_drained(member, place, notice.wants != 0, now);
   }
   settle(gpu, now);
   return true;
@@ -321,31 +361,51 @@ void Arbiters::serve(int fd) {
   if (it != members_.end() && !take_notices(fd, *it->second)) forget(fd);
 }
 
-// Joint turns change several GPUs, and the end of a turn on one lets others begin.
+// Marks the GPUs where it is time for a change.
+void Arbiters::mark_due(Microseconds now) {
+  for (auto& [uuid, gpu] : gpus_) gpu.changed |= gpu.deadline <= now;
+  for (auto& [id, stalled_at] : stalls_)
+    if (stalled_at <= now) mark_changed(id);
+}
+
+std::set<Arbiters::Gpu*> Arbiters::take_changed() {
+  std::set<Gpu*> changed;
+  for (auto& [uuid, gpu] : gpus_)
+    if (std::exchange(gpu.changed, false)) changed.insert(&gpu);
+  return changed;
+}
+
+// The end of a turn on one GPU lets others begin, on all GPUs of an allocation with joint turns.
 void Arbiters::advance_all() {
   Microseconds now = clock_();
-  do
-    for (auto& [uuid, gpu] : gpus_) {
-      gpu.arbiter.advance(now);
-      settle(gpu, now);
+  mark_due(now);
+  for (auto gpus = take_changed(); !gpus.empty(); gpus = take_changed()) {
+    for (auto& id : joint_allocations(gpus)) mark_changed(id);
+    gpus.merge(take_changed());
+    for (Gpu* gpu : gpus) {
+      gpu->arbiter.advance(now);
+      settle(*gpu, now);
     }
-  while (advance_joint(now));
+    advance_joint(gpus, now);
+    for (Gpu* gpu : gpus) gpu->deadline = gpu->arbiter.next_deadline(now);
+  }
   forget_settled(now);
 }
 
 // The page has the state; the message only wakes the session. If there is no room for it, another
 // one waits there.
 void Arbiters::tell_sessions() {
-  for (auto& [fd, member] : members_)
-    if (std::exchange(member->changed, false)) {
-      uint8_t wake = 0;
-      (void)!send(fd, &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
+  for (Member* member : untold_) {
+    uint8_t wake = 0;
+    (void)!send(member->socket, &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
+    member->changed = false;
+  }
+  untold_.clear();
 }
 
 Microseconds Arbiters::first_deadline(Microseconds now) const {
   Microseconds next = Arbiter::kNever;
-  for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.arbiter.next_deadline(now));
+  for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.changed ? now : gpu.deadline);
   for (auto& [id, stalled_at] : stalls_) next = std::min(next, stalled_at);
   return next;
 }

@@ -13,7 +13,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "control/turn_messages.h"
@@ -53,8 +55,11 @@ class Arbiters {
     uint32_t longest_drain_ms = 0;
   };
   Limit limit(const SessionId& session);
+  // Counts the places of sessions that step() has looked at. For tests: the thread of step() only.
+  uint64_t places_seen() const { return places_seen_; }
 
  private:
+  struct Gpu;
   enum class Stage {
     idle,      // no work
     wants,     // work waits for a turn
@@ -69,7 +74,7 @@ class Arbiters {
   };
   // A session on one GPU.
   struct Place {
-    GpuUuid gpu{};
+    Gpu* gpu = nullptr;
     Stage stage = Stage::idle;
     uint32_t unused_turns = 0;      // joint turns since it has asked for one
     uint32_t turn = 0;              // that it held last
@@ -81,6 +86,7 @@ class Arbiters {
   };
   struct Member {
     Account account;
+    int socket = -1;
     std::string tenant;  // whose later allocations take over the debts of this one
     std::unique_ptr<SealedMemory> page;
     uint32_t partitions = 0;
@@ -88,10 +94,16 @@ class Arbiters {
     bool changed = false;  // the page, since the session was told
     control::TurnPage& values() { return *(control::TurnPage*)page->data(); }
   };
+  using Places = std::vector<std::pair<Member*, uint32_t>>;  // with the partition
   struct Gpu {
     explicit Gpu(Arbiter::Carry carry) : arbiter(carry) {}
     Arbiter arbiter;
-    std::vector<std::pair<Member*, uint32_t>> places;  // with the partition
+    Places places;
+    std::set<std::string> joint;  // the allocations here that have places on other GPUs, too
+    bool changed = true;          // the arbiter or a place, since the arbiter was advanced
+    Microseconds deadline = Arbiter::kNever;  // of the arbiter, when it was advanced
+    bool was_open = false;                    // when the places were shown
+    std::string shown_holder;
   };
   bool watch(int fd);
   void join(Member& member, const control::Allocation& allocation, Microseconds now);
@@ -101,22 +113,28 @@ class Arbiters {
   void serve(int fd);
   bool take_notices(int fd, Member& member);
   bool apply(Member& member, const control::TurnNotice& notice);
-  void apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now);
+  void apply_drained(Member& member, Place& place, bool wants, Microseconds now);
+  Places places_on(const Gpu& gpu, const std::string& allocation);
+  std::vector<Gpu*> joint_gpus(const std::string& allocation);
   joint_turns::Group joint_group(const std::string& allocation);
   void update_joint(const std::string& allocation);
   void update_joint(const Gpu& gpu);
   void want(Gpu& gpu, const std::string& allocation, Microseconds now);
-  bool is_busy(const Gpu& gpu, const std::string& allocation) const;
+  bool is_busy(const Gpu& gpu, const std::string& allocation);
   bool keeps_turn(const Gpu& gpu, const std::string& allocation);
   bool has_waiting(const Gpu& gpu, const std::string& allocation);
-  bool may_run(const Gpu& gpu, const Member& member);
+  bool may_run(const Gpu& gpu, const std::string& allocation);
   void settle(Gpu& gpu, Microseconds now);
-  static void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
+  void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
   void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
-  void show(Gpu& gpu, Member& member, uint32_t partition, Microseconds now);
+  void show_places(Gpu& gpu, Microseconds now);
+  void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);
   void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
-  std::vector<joint_turns::Group> joint_groups();
-  bool advance_joint(Microseconds now);
+  static std::set<std::string> joint_allocations(const std::set<Gpu*>& gpus);
+  void mark_changed(const std::string& allocation);
+  std::set<Gpu*> take_changed();
+  void mark_due(Microseconds now);
+  void advance_joint(const std::set<Gpu*>& gpus, Microseconds now);
   void count_joint_turn(const std::string& allocation);
   void help_drain(const joint_turns::Group& group, Microseconds now);
   void admit_single(const joint_turns::Group& group);
@@ -130,10 +148,13 @@ class Arbiters {
   const int epoll_, timer_;
   FairMutex mutex_;
   std::map<std::string, control::Allocation> allocations_;
-  std::map<int, std::unique_ptr<Member>> members_;  // by descriptor
+  std::map<int, std::unique_ptr<Member>> members_;                  // by descriptor
+  std::unordered_map<std::string, std::vector<Member*>> sessions_;  // by allocation
+  std::vector<Member*> untold_;                                     // of a change of the page
   std::map<SessionId, int> sockets_;
   std::map<GpuUuid, Gpu> gpus_;
   std::map<std::string, Microseconds> stalls_;  // when an ending joint turn counts as stalled
+  uint64_t places_seen_ = 0;
 };
 
 }  // namespace busbar::launcher

@@ -11,30 +11,34 @@ using control::TurnState;
 namespace {
 constexpr Microseconds kStall = 3'000;
 constexpr uint32_t kUnusedTurns = 8;
-
-bool contains(const joint_turns::Group& group, const Arbiter& arbiter) {
-  return std::ranges::count(group.arbiters, &arbiter);
-}
 }  // namespace
 
 // The GPUs that the allocation uses and must share, if these are two or more.
+std::vector<Arbiters::Gpu*> Arbiters::joint_gpus(const std::string& allocation) {
+  std::vector<Gpu*> gpus;
+  auto it = sessions_.find(allocation);
+  if (it == sessions_.end()) return gpus;
+  for (Member* member : it->second)
+    for (uint32_t p = 0; p < member->partitions; ++p, ++places_seen_) {
+      const Place& place = member->places[p];
+      bool is_used = place.unused_turns < kUnusedTurns || place.stage != Stage::idle;
+      if (is_used && !place.gpu->arbiter.is_open() && !std::ranges::count(gpus, place.gpu))
+        gpus.push_back(place.gpu);
+    }
+  if (gpus.size() < 2) gpus.clear();
+  return gpus;
+}
+
 joint_turns::Group Arbiters::joint_group(const std::string& allocation) {
   joint_turns::Group group{allocation, {}};
-  auto is_used = [&](auto& entry) {
-    const Place& place = entry.first->places[entry.second];
-    return entry.first->account.allocation == allocation &&
-           (place.unused_turns < kUnusedTurns || place.stage != Stage::idle);
-  };
-  for (auto& [uuid, gpu] : gpus_)
-    if (!gpu.arbiter.is_open() && std::ranges::any_of(gpu.places, is_used))
-      group.arbiters.push_back(&gpu.arbiter);
-  if (group.arbiters.size() < 2) group.arbiters.clear();
+  for (Gpu* gpu : joint_gpus(allocation)) group.arbiters.push_back(&gpu->arbiter);
   return group;
 }
 
 void Arbiters::update_joint(const std::string& allocation) {
-  auto group = joint_group(allocation);
-  for (auto& [uuid, gpu] : gpus_) gpu.arbiter.set_joint(allocation, contains(group, gpu.arbiter));
+  auto joint = joint_gpus(allocation);
+  for (auto& [uuid, gpu] : gpus_)
+    gpu.changed |= gpu.arbiter.set_joint(allocation, std::ranges::count(joint, &gpu));
 }
 
 // After a change of who shares this GPU.
@@ -45,78 +49,75 @@ void Arbiters::update_joint(const Gpu& gpu) {
 
 void Arbiters::want(Gpu& gpu, const std::string& allocation, Microseconds now) {
   gpu.arbiter.want(allocation, now);
-  for (Arbiter* a : joint_group(allocation).arbiters) a->want(allocation, now);
+  for (Gpu* joint : joint_gpus(allocation)) {
+    joint->arbiter.want(allocation, now);
+    joint->changed = true;
+  }
 }
 
 // A joint turn also goes on without work here, until no GPU has work: work on another one may wait
 // for work that is not submitted here yet.
 bool Arbiters::keeps_turn(const Gpu& gpu, const std::string& allocation) {
   if (is_busy(gpu, allocation)) return true;
-  auto group = joint_group(allocation);
-  if (!contains(group, gpu.arbiter)) return false;
+  auto joint = joint_gpus(allocation);
+  if (!std::ranges::count(joint, &gpu)) return false;
   bool waits_for_others = !gpu.arbiter.has_begun() && !gpu.arbiter.is_revoked();
-  return waits_for_others || std::ranges::any_of(gpus_, [&](auto& entry) {
-           return contains(group, entry.second.arbiter) && is_busy(entry.second, allocation);
-         });
+  return waits_for_others ||
+         std::ranges::any_of(joint, [&](Gpu* other) { return is_busy(*other, allocation); });
 }
 
 // An allocation with joint turns waits on all of its GPUs if it waits on one.
 bool Arbiters::has_waiting(const Gpu& gpu, const std::string& allocation) {
   auto waits = [&](const Gpu& g) {
-    return std::ranges::any_of(g.places, [&](auto& entry) {
-      return entry.first->account.allocation == allocation &&
-             entry.first->places[entry.second].stage == Stage::wants;
+    return std::ranges::any_of(places_on(g, allocation), [](auto& entry) {
+      return entry.first->places[entry.second].stage == Stage::wants;
     });
   };
-  auto group = joint_group(allocation);
-  return waits(gpu) || std::ranges::any_of(gpus_, [&](auto& entry) {
-           return contains(group, entry.second.arbiter) && waits(entry.second);
-         });
+  auto joint = joint_gpus(allocation);
+  return waits(gpu) || std::ranges::any_of(joint, [&](Gpu* other) { return waits(*other); });
 }
 
-// True during the turn of the member's allocation on this GPU.
-bool Arbiters::may_run(const Gpu& gpu, const Member& member) {
-  const std::string& id = member.account.allocation;
-  auto* holder = gpu.arbiter.holder();
-  if (!holder || *holder != id || gpu.arbiter.is_revoked()) return false;
-  return member.partitions == 1 || joint_turns::is_ready(joint_group(id));
+// True while the work of the holder of this GPU may run.
+bool Arbiters::may_run(const Gpu& gpu, const std::string& holder) {
+  return !gpu.arbiter.is_revoked() && joint_turns::is_ready(joint_group(holder));
 }
 
-std::vector<joint_turns::Group> Arbiters::joint_groups() {
+std::set<std::string> Arbiters::joint_allocations(const std::set<Gpu*>& gpus) {
   std::set<std::string> allocations;
-  for (auto& [fd, member] : members_)
-    if (member->partitions > 1) allocations.insert(member->account.allocation);
-  std::vector<joint_turns::Group> groups;
-  for (auto& id : allocations) {
-    update_joint(id);
-    if (auto group = joint_group(id); !group.arbiters.empty()) groups.push_back(std::move(group));
-  }
-  return groups;
+  for (Gpu* gpu : gpus) allocations.insert(gpu->joint.begin(), gpu->joint.end());
+  return allocations;
 }
 
-// Returns true after a change.
-bool Arbiters::advance_joint(Microseconds now) {
-  auto groups = joint_groups();
-  std::erase_if(stalls_, [&](auto& entry) {
-    return std::ranges::count(groups, entry.first, &joint_turns::Group::id) == 0;
-  });
+void Arbiters::mark_changed(const std::string& allocation) {
+  for (Member* member : sessions_.at(allocation))
+    for (uint32_t p = 0; p < member->partitions; ++p) member->places[p].gpu->changed = true;
+}
+
+// Joint turns change only when one of their GPUs has.
+void Arbiters::advance_joint(const std::set<Gpu*>& gpus, Microseconds now) {
+  std::vector<joint_turns::Group> groups;
+  for (auto& id : joint_allocations(gpus)) {
+    update_joint(id);
+    auto group = joint_group(id);
+    if (group.arbiters.empty())
+      stalls_.erase(id);
+    else
+      groups.push_back(std::move(group));
+  }
   std::vector<bool> were_ready;
   for (auto& group : groups) were_ready.push_back(joint_turns::has_begun(group));
   bool changed = joint_turns::advance(groups, now);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (!were_ready[i] && joint_turns::has_begun(groups[i])) count_joint_turn(groups[i].id);
     help_drain(groups[i], now);
+    if (changed) mark_changed(groups[i].id);
   }
-  return changed;
 }
 
 void Arbiters::count_joint_turn(const std::string& allocation) {
-  for (auto& [uuid, gpu] : gpus_)
-    for (auto& [member, partition] : gpu.places) {
-      Place& place = member->places[partition];
-      if (member->account.allocation == allocation && place.stage == Stage::idle)
-        ++place.unused_turns;
-    }
+  for (Member* member : sessions_.at(allocation))
+    for (uint32_t p = 0; p < member->partitions; ++p)
+      if (member->places[p].stage == Stage::idle) ++member->places[p].unused_turns;
 }
 
 // The last kernel of a turn on one GPU may wait for a kernel on another one that came too late. So
@@ -136,17 +137,16 @@ void Arbiters::help_drain(const joint_turns::Group& group, Microseconds now) {
 }
 
 void Arbiters::admit_single(const joint_turns::Group& group) {
-  for (auto& [uuid, gpu] : gpus_) {
-    auto* holder = gpu.arbiter.holder();
-    bool has_drained =
-        contains(group, gpu.arbiter) && holder && *holder == group.id && !is_busy(gpu, group.id);
+  for (Gpu* gpu : joint_gpus(group.id)) {
+    auto* holder = gpu->arbiter.holder();
+    bool has_drained = holder && *holder == group.id && !is_busy(*gpu, group.id);
     if (!has_drained) continue;
-    for (auto& [member, partition] : gpu.places) {
+    for (auto& [member, partition] : places_on(*gpu, group.id)) {
       Place& place = member->places[partition];
-      if (member->account.allocation != group.id || place.stage != Stage::wants) continue;
+      if (place.stage != Stage::wants) continue;
       place.stage = Stage::draining;
       place.is_single = true;
-      place.turn = gpu.arbiter.renumber();
+      place.turn = gpu->arbiter.renumber();
       show_word(*member, partition, place.turn, TurnState::single);
     }
   }

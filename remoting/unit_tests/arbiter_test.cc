@@ -399,6 +399,19 @@ TEST(Arbiter, GuaranteedTenantPaysForTurnsThatDoNotEnd) {
   EXPECT_GT(used[1], used[0] * 8 / 10) << "hostile " << used[0] << " victim " << used[1];
 }
 
+// Its other GPUs may be free much later.
+TEST(Arbiter, JointAccountThatIsDueHasNoDeadline) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
+  arbiter.set_joint("a", true);
+  arbiter.want("a", 0);
+  Microseconds due = arbiter.next_deadline(0);
+  EXPECT_LE(due, 2 * Arbiter::kTurn + 1);
+  arbiter.advance(due);
+  ASSERT_TRUE(arbiter.is_due("a"));
+  EXPECT_EQ(arbiter.next_deadline(due), Arbiter::kNever);
+}
+
 TEST(Arbiter, ModeOfAnAllocationCanChange) {
   Arbiter arbiter;
   arbiter.set_share("a", {ComputeMode::capped, 50}, 0);

@@ -278,6 +278,36 @@ TEST(Arbiters, SessionsDoNotTakeTheirDebtsWithThem) {
   EXPECT_LT(kept, all / 2) << "30 percent are granted";
 }
 
+// How many places the arbiters look at for turns of two sessions on one GPU, while so many others
+// take turns on a second one.
+uint64_t places_seen_for_turns(uint32_t others) {
+  Arbiters arbiters([] { return Microseconds(1'000'000); });
+  control::Allocation here = allocation_of(50), there = allocation_of(1);
+  there.partition[0].gpu_uuid[0] = 1;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (uint32_t i = 0; i < 2 + others; ++i) {
+    std::string id = std::to_string(i);
+    arbiters.set_allocation(id, i < 2 ? here : there);
+    clients.push_back(std::make_unique<Client>(arbiters, Account{id, {(uint8_t)i}}));
+  }
+  for (auto& c : clients) {
+    c->send(TurnOp::want);
+    arbiters.step(0);
+  }
+  uint64_t before = arbiters.places_seen();
+  for (int turn = 0; turn < 10; ++turn) {
+    const Client& holder = *clients[clients[0]->state(0) == TurnState::turn ? 0 : 1];
+    EXPECT_EQ(holder.state(0), TurnState::turn);
+    holder.send(TurnOp::drained, control::turn_of_word(holder.page->word[0]));
+    arbiters.step(0);
+  }
+  return arbiters.places_seen() - before;
+}
+
+TEST(Arbiters, CostOfATurnDoesNotDependOnTheSessionsOfOtherGpus) {
+  EXPECT_EQ(places_seen_for_turns(100), places_seen_for_turns(1));
+}
+
 TEST(Arbiters, PageCannotBeMappedWritable) {
   auto& arbiters = running_arbiters();
   Client a(arbiters, {"a", {1}});

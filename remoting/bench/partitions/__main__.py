@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
+from remoting.bench.partitions.launcher_rows import launcher_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
 from remoting.bench.partitions.resize_rows import resize_rows
 from remoting.bench.partitions.rows import Row
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
         r for p in ((30, 70), (25, 25, 50)) for k in GRANULARITIES for r in window_rows(b, p, k)
     ],
     "lost": lambda b: [lost_row(b, p, k) for p in ((50, 50), (25, 25, 50)) for k in GRANULARITIES],
+    "launcher": lambda _: launcher_rows(),
     "neighbours": neighbour_rows,
     "resize": lambda b: resize_rows(b, RESIZE_PERIODS * b.seconds),
 }
