@@ -140,7 +140,8 @@ Arbiters::Limit Arbiters::limit(const SessionId& session) {
     const Place& place = member.places[p];
     is_sliced |= place.sliced_at && now - place.sliced_at < kShown;
     has_turns |= !place.gpu->arbiter.is_open();
-    longest = std::max(longest, place.longest_drain.of(now));
+    Microseconds drains = place.drains_since ? now - place.drains_since : 0;
+    longest = std::max({longest, place.longest_drain.of(now), drains});
   }
   Enforcement turns = longest > kLongDrain ? Enforcement::coarse : Enforcement::turns;
   Enforcement found = has_turns ? turns : Enforcement::alone;

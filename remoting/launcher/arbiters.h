@@ -49,7 +49,7 @@ class Arbiters {
   int connect(const Account& account);
   bool is_connected(const SessionId& session);
   // How the shares of a session are enforced, and the longest time of the last minute that its
-  // work needed to end after a turn.
+  // work needed to end after a turn, or has needed if it has not ended yet.
   struct Limit {
     control::Enforcement enforcement = control::Enforcement::unenforced;
     uint32_t longest_drain_ms = 0;

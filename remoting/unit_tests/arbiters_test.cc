@@ -105,6 +105,7 @@ TEST(Arbiters, TurnThatDoesNotDrainIsReportedAndOpened) {
   a.wait_for(TurnState::closed);
   b.wait_for(TurnState::turn);
   EXPECT_EQ(arbiters.limit({1}).enforcement, Enforcement::sliced);
+  EXPECT_GE(arbiters.limit({1}).longest_drain_ms, 499u) << "it has not ended yet";
   EXPECT_EQ(arbiters.limit({2}).enforcement, Enforcement::turns);
 }
 
