@@ -42,6 +42,8 @@ POLL_SECONDS = 1.0
 """Interval at which the launcher's sessions are read."""
 ASK_AGAIN_SECONDS = 60.0
 """Time until a driver that did not answer is asked again."""
+ANSWER_SECONDS = 0.75
+"""Time in which a launcher answers. One that is stopped enforces no shares."""
 GPU_POLL_SECONDS = 10.0
 """Interval at which the GPUs are enumerated."""
 
@@ -78,6 +80,7 @@ class Agent:
         self.retry_delays = RetryDelays()
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
+        self._last_report: tuple[SessionList, Sequence[Outcome]] | None = None
         self._isolation: tuple[str, ...] = ()
         self._suspends = False
         self._suspender = Suspender(self.launcher)
@@ -127,6 +130,7 @@ class Agent:
         credentials = self.keeper.credentials
         async with open_channel(credentials, self.keeper.fleet_address) as channel:
             self.outbox.clear()
+            self._last_summary = None
             await self._send_inventory()
             stream = fleet_pb2_grpc.FleetStub(channel).Connect(self.outbox.messages())
             replaced = self.keeper.wait_until_replaced(credentials)
@@ -260,7 +264,7 @@ class Agent:
                 if time.monotonic() - gpus_checked >= GPU_POLL_SECONDS:
                     gpus_checked = time.monotonic()
                     await self.check_gpus()
-                listed, outcomes = await self._reconcile()
+                listed, outcomes = await self._reconcile_soon()
                 if self._must_apply(listed):
                     await self._apply()
                     listed, outcomes = await self._reconcile()
@@ -273,6 +277,7 @@ class Agent:
                 await self.check_isolation(listed)
             except LauncherError as error:
                 log.warning("agent: sessions unknown, will retry (%s)", error)
+                self._report_unenforced()
                 self.outbox.put(fleet_pb2.AgentMessage(heartbeat=fleet_pb2.Heartbeat()))
             except Exception:
                 log.exception("agent: heartbeat failed, will retry")
@@ -328,8 +333,27 @@ class Agent:
             grants = self._desired.grants if self._desired is not None else ()
             return listed, await asyncio.to_thread(self._suspender.reconcile, grants, listed)
 
+    async def _reconcile_soon(self) -> tuple[SessionList, tuple[Outcome, ...]]:
+        """Reconcile. Report that shares are unenforced if the launcher does not answer soon."""
+        answer = asyncio.create_task(self._reconcile())
+        answered, _ = await asyncio.wait({answer}, timeout=ANSWER_SECONDS)
+        if not answered:
+            self._report_unenforced()
+        return await answer
+
+    def _report_unenforced(self) -> None:
+        """Send the sessions of the last report without a launcher that gives them turns."""
+        if self._last_report is None:
+            return
+        listed, outcomes = self._last_report
+        unenforced = without_launcher(listed)
+        if summary_of(unenforced, outcomes) != self._last_summary:
+            log.warning("agent: compute shares unenforced: the launcher does not answer")
+            self._send_report(unenforced, outcomes)
+
     def _send_report(self, listed: SessionList, outcomes: Sequence[Outcome]) -> None:
         """Send the launcher's sessions and the generation that it has applied."""
+        self._last_report = listed, outcomes
         self._last_summary = summary_of(listed, outcomes)
         report = encode_report(listed, outcomes)
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
@@ -377,7 +401,21 @@ def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
     return f"added={len(new.keys() - old)} removed={len(old.keys() - new)} changed={changed}"
 
 
+def without_launcher(listed: SessionList) -> SessionList:
+    """Return the sessions as they are while the launcher gives no turns.
+
+    Those that are alone on their GPUs need none.
+    """
+    return replace(
+        listed,
+        sessions=tuple(
+            s if s.enforcement == "alone" else replace(s, enforcement="unenforced")
+            for s in listed.sessions
+        ),
+    )
+
+
 def summary_of(listed: SessionList, outcomes: Sequence[Outcome]) -> object:
     """Return the part of the sessions whose change is reported at once, without counters."""
-    sessions = [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
+    sessions = [(s.session_id, s.state, s.refused_calls, s.enforcement) for s in listed.sessions]
     return listed.generation, sessions, listed.over, suspended_sessions(listed), outcomes

@@ -19,8 +19,16 @@ from nodes.agent import Agent
 from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
 from nodes.host_access import HOST_MEMORY
-from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
+from nodes.launcher_control import (
+    Grants,
+    LauncherControl,
+    LauncherError,
+    SessionList,
+    SessionReport,
+)
+from nodes.messages import COMPUTE_LIMIT
 from nodes.protocol import fleet_pb2
+from tests.remoting.node import EVENT_SECONDS
 
 
 class FakeNvml:
@@ -286,3 +294,73 @@ def test_grants_that_are_applied_late_have_the_clock_of_now(
     asyncio.run(agent._apply())
     (applied,) = slow.applied
     assert 1299 <= applied.appliance_seconds <= 1301
+
+
+@dataclass
+class StoppedLauncher:
+    """A launcher that answers when it `goes_on`."""
+
+    answer: SessionList
+    goes_on: threading.Event = field(default_factory=threading.Event)
+
+    def sessions(self) -> SessionList:
+        assert self.goes_on.wait(EVENT_SECONDS)
+        return self.answer
+
+
+def session_with(enforcement: str) -> SessionReport:
+    return SessionReport(
+        session_id=uuid.uuid4(),
+        allocation_id=uuid.uuid4(),
+        pid=1,
+        state="running",
+        opened_seconds=0,
+        bytes_in=0,
+        bytes_out=0,
+        launches=0,
+        memory_bytes=0,
+        client_pid=0,
+        isolation={},
+        program="",
+        reason="",
+        client_address="",
+        enforcement=enforcement,
+    )
+
+
+async def next_limits(agent: Agent) -> list[str]:
+    """Return how the shares of the sessions in the next message are enforced."""
+    message = await asyncio.wait_for(agent.outbox._queue.get(), EVENT_SECONDS)
+    return [s.isolation["compute_limit"] for s in message.report.sessions]
+
+
+def test_shares_are_reported_as_unenforced_while_the_launcher_is_stopped(agent: Agent) -> None:
+    listed = SessionList(1, 8445, (session_with("turns"), session_with("alone")))
+    launcher = StoppedLauncher(listed)
+    agent.launcher = cast("LauncherControl", launcher)
+
+    async def poll() -> None:
+        agent._send_report(listed, ())
+        assert await next_limits(agent) == [COMPUTE_LIMIT["turns"], COMPUTE_LIMIT["alone"]]
+        polled = asyncio.create_task(agent._reconcile_soon())
+        assert await next_limits(agent) == [COMPUTE_LIMIT["unenforced"], COMPUTE_LIMIT["alone"]]
+        launcher.goes_on.set()
+        assert agents.summary_of(*await polled) != agent._last_summary
+
+    asyncio.run(poll())
+
+
+def test_shares_are_reported_as_unenforced_once_after_the_end_of_the_launcher(
+    agent: Agent,
+) -> None:
+    async def poll() -> None:
+        agent._report_unenforced()
+        assert agent.outbox._queue.empty()
+        agent._send_report(SessionList(1, 8445, (session_with("turns"),)), ())
+        await next_limits(agent)
+        for _ in range(2):
+            agent._report_unenforced()
+        assert await next_limits(agent) == [COMPUTE_LIMIT["unenforced"]]
+        assert agent.outbox._queue.empty()
+
+    asyncio.run(poll())
