@@ -23,6 +23,7 @@ namespace {
 constexpr int kEvents = 64;
 constexpr int kNoticesAtOnce = 4;  // of one session: what it sends beyond that delays no other one
 constexpr Microseconds kSecond = 1'000'000;
+constexpr Microseconds kBeat = control::kBeatMs * 1000;
 constexpr Microseconds kShown = 60 * kSecond;  // how long what was noticed is shown
 // Longer ones may put the share of a session wrong by a point over 10 s; see ADR 83.
 constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
@@ -300,11 +301,20 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
   }
 }
 
+void Arbiters::apply_want(Member& member, Place& place, Microseconds now) {
+  if (place.stage != Stage::idle || place.gpu->arbiter.is_open()) return;
+  place.stage = Stage::wants;
+  place.unused_turns = 0;
+  if (member.partitions > 1) update_joint(member.account.allocation);
+  want(*place.gpu, member.account.allocation, now);
+}
+
 void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseconds now) {
   Gpu& gpu = *place.gpu;
   const std::string& id = member.account.allocation;
   bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
-  if (!had_turn && !place.is_overdue) return;
+  // A session that has worked without this launcher reports the turn on its page again.
+  if (!had_turn && !place.is_overdue) return wants ? apply_want(member, place, now) : void();
   Microseconds since = std::exchange(place.drains_since, 0);
   if (since) place.longest_drain.note(now - since, now);
   place.stage = wants ? Stage::wants : Stage::idle;
@@ -330,12 +340,7 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   Microseconds now = clock_();
   gpu.changed = true;
   if (notice.op == (uint32_t)control::TurnOp::want) {
-    if (place.stage == Stage::idle && !gpu.arbiter.is_open()) {
-      place.stage = Stage::wants;
-      place.unused_turns = 0;
-      if (member.partitions > 1) update_joint(member.account.allocation);
-      want(gpu, member.account.allocation, now);
-    }
+    apply_want(member, place, now);
   } else if (notice.op != (uint32_t)control::TurnOp::drained) {
     return false;
   } else if (notice.turn == place.turn) {  // otherwise it has a later turn already
@@ -404,10 +409,26 @@ void Arbiters::tell_sessions() {
   untold_.clear();
 }
 
+// True while the page of a session is not open.
+bool Arbiters::has_turns() const {
+  return std::ranges::any_of(gpus_, [](auto& entry) {
+    return !entry.second.places.empty() && !entry.second.arbiter.is_open();
+  });
+}
+
+// Shows the sessions that need turns that this thread is not stopped.
+void Arbiters::beat(Microseconds now) {
+  if (now < next_beat_ || !has_turns()) return;
+  next_beat_ = now + kBeat;
+  ++beats_;
+  for (auto& [fd, member] : members_) member->values().beat.store(beats_);
+}
+
 Microseconds Arbiters::first_deadline(Microseconds now) const {
   Microseconds next = Arbiter::kNever;
   for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.changed ? now : gpu.deadline);
   for (auto& [id, stalled_at] : stalls_) next = std::min(next, stalled_at);
+  if (has_turns()) next = std::min(next, next_beat_);
   return next;
 }
 
@@ -433,6 +454,7 @@ void Arbiters::step(int timeout_ms) {
   for (int i = 0; i < n; ++i)
     if (events[i].data.fd != timer_) serve(events[i].data.fd);
   advance_all();
+  beat(clock_());
   arm(clock_());
 }
 

@@ -113,6 +113,7 @@ class Arbiters {
   void serve(int fd);
   bool take_notices(int fd, Member& member);
   bool apply(Member& member, const control::TurnNotice& notice);
+  void apply_want(Member& member, Place& place, Microseconds now);
   void apply_drained(Member& member, Place& place, bool wants, Microseconds now);
   Places places_on(const Gpu& gpu, const std::string& allocation);
   std::vector<Gpu*> joint_gpus(const std::string& allocation);
@@ -140,6 +141,8 @@ class Arbiters {
   void admit_single(const joint_turns::Group& group);
   void advance_all();
   void tell_sessions();
+  bool has_turns() const;
+  void beat(Microseconds now);
   void arm(Microseconds now);
   Microseconds first_deadline(Microseconds now) const;
 
@@ -154,6 +157,8 @@ class Arbiters {
   std::map<SessionId, int> sockets_;
   std::map<GpuUuid, Gpu> gpus_;
   std::map<std::string, Microseconds> stalls_;  // when an ending joint turn counts as stalled
+  uint32_t beats_ = 0;
+  Microseconds next_beat_ = 0;
   uint64_t places_seen_ = 0;
 };
 

@@ -19,6 +19,7 @@ namespace busbar::server {
 namespace {
 // A turn without work ends after one to two of these.
 constexpr int kTickMs = 1;
+using Time = std::chrono::steady_clock::time_point;
 }  // namespace
 
 // A socket to the launcher, and the page that came over it. The page stays mapped: a gate may read
@@ -37,9 +38,31 @@ struct Turns::Connection {
   ~Connection() { ::close(socket); }
   Connection(const Connection&) = delete;
 
+  bool is_open(size_t partition) const {
+    return control::state_of_word(page->word[partition].load()) == control::TurnState::open;
+  }
+  bool needs_turns(size_t partitions) const {
+    for (size_t p = 0; p < partitions; ++p)
+      if (!is_open(p)) return true;
+    return false;
+  }
+  // True if the launcher has shown no beat for kSilence while this session needed turns.
+  bool is_silent(size_t partitions) {
+    Time now = std::chrono::steady_clock::now();
+    bool needed = std::exchange(needed_turns, needs_turns(partitions));
+    uint32_t newest = page->beat.load();
+    if (std::exchange(beat, newest) != newest || !newest || !needed || !needed_turns) beat_at = now;
+    return now - beat_at >= kSilence;
+  }
+
   const int socket;
   const control::TurnPage* page = nullptr;
   std::array<GateWatch, wire::kMaxDevices> watches;
+  // Of its thread:
+  bool needed_turns = false;  // at the last look
+  uint32_t beat = 0;
+  Time beat_at;          // when it changed, or turns were not needed
+  bool is_lost = false;  // the gates do not use the page
 };
 
 bool GateWatch::tick(TurnGate& gate) {
@@ -71,9 +94,14 @@ void Turns::connect(int socket) {
   std::lock_guard lock(mutex_);
   if (connection_) shutdown(connection_->socket, SHUT_RDWR);
   connection_ = fresh;
-  for (uint32_t p = 0; p < gates_.size(); ++p) gates_[p].use(&fresh->page->word[p]);
+  use_page(*fresh);
   std::thread([this, fresh] { run(fresh); }).detach();
   replaced_.notify_all();
+}
+
+// Requires mutex_.
+void Turns::use_page(Connection& connection) {
+  for (uint32_t p = 0; p < gates_.size(); ++p) gates_[p].use(&connection.page->word[p]);
   wake();
 }
 
@@ -95,7 +123,8 @@ void Turns::look_at_gates(Connection& connection) {
 bool Turns::wait_for_change(Connection& connection) {
   pollfd p{connection.socket, POLLIN, 0};
   bool has_turn = std::ranges::any_of(gates_, &TurnGate::has_turn);
-  int ready = poll(&p, 1, has_turn ? kTickMs : -1);
+  int idle_ms = connection.needs_turns(gates_.size()) ? control::kBeatMs : -1;
+  int ready = poll(&p, 1, has_turn ? kTickMs : idle_ms);
   if (ready <= 0) {
     look_at_gates(connection);
     return ready == 0 || errno == EINTR;
@@ -111,12 +140,15 @@ bool Turns::wait_for_change(Connection& connection) {
 }
 
 void Turns::run(const std::shared_ptr<Connection>& connection) {
-  while (wait_for_change(*connection)) {
-  }
-  lose(connection);
+  while (wait_for_change(*connection))
+    if (connection->is_silent(gates_.size()))
+      lose(connection, "the launcher is stopped");
+    else if (connection->is_lost)
+      find(connection);
+  lose(connection, "the launcher is gone");
 }
 
-void Turns::lose(const std::shared_ptr<Connection>& connection) {
+void Turns::lose(const std::shared_ptr<Connection>& connection, const char* reason) {
   auto replace = [this](auto unless, const std::atomic<uint32_t>* source) {
     for (auto& gate : gates_)
       if (!unless(gate)) gate.use(source);
@@ -126,14 +158,31 @@ void Turns::lose(const std::shared_ptr<Connection>& connection) {
     return control::state_of_word(gate.word().load()) == control::TurnState::open;
   };
   std::unique_lock lock(mutex_);
-  if (!is_current(connection) || std::ranges::all_of(gates_, is_open)) return;
+  bool is_known = std::exchange(connection->is_lost, true);
+  if (is_known || !is_current(connection) || std::ranges::all_of(gates_, is_open)) return;
   control::log_line("session server", "shares unenforced", "pid " + std::to_string(getpid()),
-                    "the launcher is gone");
+                    reason);
   replace(is_open, &TurnGate::kOpen);
-  if (replaced_.wait_for(lock, unenforced_, [&] { return !is_current(connection); })) return;
+  connection->beat = connection->page->beat.load();
+  auto returns = [&] {
+    return !is_current(connection) || connection->page->beat.load() != connection->beat;
+  };
+  for (Time end = std::chrono::steady_clock::now() + unenforced_;
+       std::chrono::steady_clock::now() < end;)
+    if (replaced_.wait_for(lock, std::chrono::milliseconds(control::kBeatMs), returns)) return;
   replace([](TurnGate& gate) { return &gate.word() != &TurnGate::kOpen; }, &TurnGate::kClosed);
   control::log_line("session server", "work waits", "pid " + std::to_string(getpid()),
                     "no launcher gives turns");
+}
+
+// The launcher goes on.
+void Turns::find(const std::shared_ptr<Connection>& connection) {
+  std::lock_guard lock(mutex_);
+  connection->is_lost = false;
+  if (!is_current(connection)) return;
+  use_page(*connection);
+  control::log_line("session server", "shares enforced again", "pid " + std::to_string(getpid()),
+                    "the launcher goes on");
 }
 
 void Turns::begin_pass() {

@@ -1,9 +1,9 @@
 // The turns of a session on its GPUs: the connection to the launcher's arbiters, and a gate for
 // each partition. ADR 83.
 //
-// When the launcher ends, work that needs turns runs without for kUnenforced, and then waits for
-// the next launcher. Without a launcher no further session can come, so work that needs no turns
-// goes on.
+// When the launcher ends, or shows no beat on the page for kSilence because it is stopped, work
+// that needs turns runs without for kUnenforced, and then waits for the next launcher or beat.
+// Without a launcher no further session can come, so work that needs no turns goes on.
 //
 // Thread safety: any thread; the gates are for the executor. mutex_ guards the connection. send()
 // never blocks.
@@ -32,6 +32,7 @@ class GateWatch {
 class Turns {
  public:
   static constexpr std::chrono::seconds kUnenforced{2};
+  static constexpr std::chrono::seconds kSilence{1};
 
   explicit Turns(uint32_t partitions, std::chrono::milliseconds unenforced = kUnenforced);
   Turns(const Turns&) = delete;
@@ -58,7 +59,9 @@ class Turns {
   void run(const std::shared_ptr<Connection>& connection);
   bool wait_for_change(Connection& connection);
   void look_at_gates(Connection& connection);
-  void lose(const std::shared_ptr<Connection>& connection);
+  void use_page(Connection& connection);
+  void lose(const std::shared_ptr<Connection>& connection, const char* reason);
+  void find(const std::shared_ptr<Connection>& connection);
   bool is_current(const std::shared_ptr<Connection>& c) const { return connection_ == c; }
   void wake();
 

@@ -22,6 +22,8 @@ using control::TurnNotice;
 using control::TurnOp;
 using control::TurnState;
 
+constexpr std::chrono::seconds kEvent{60};
+
 control::Allocation allocation_of(uint32_t percent) {
   control::Allocation a{};
   a.partitions = 1;
@@ -69,6 +71,12 @@ class Client {
   void report_idle(uint32_t turn, uint32_t partition = 0) const {
     TurnNotice notice{(uint32_t)TurnOp::drained, partition, turn, 0};
     ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
+  }
+  // False if the page does not show the state in time.
+  bool shows(TurnState wanted) const {
+    auto end = std::chrono::steady_clock::now() + kEvent;
+    while (state(0) != wanted && std::chrono::steady_clock::now() < end) usleep(1000);
+    return state(0) == wanted;
   }
   // Does what a session with work on two GPUs does at the end of its turn.
   void drain_both() const {
@@ -248,6 +256,39 @@ TEST(Arbiters, SessionThatComesBackDuringTheTurnOfAnotherSeesANewTurn) {
   EXPECT_NE(first.wait_for(TurnState::turn), turn);
 }
 
+// It worked without the launcher meanwhile, and knows only what the page shows.
+TEST(Arbiters, SessionThatReportsAnEarlierTurnAgainGetsAnother) {
+  auto& arbiters = running_arbiters();
+  Client b(arbiters, {"b", {2}});
+  Client a(arbiters, {"a", {1}});
+  a.send(TurnOp::want);
+  b.send(TurnOp::drained, b.wait_for(TurnState::closed));
+  uint32_t turn = a.wait_for(TurnState::turn);
+  a.report_idle(turn);
+  b.wait_for(TurnState::turn);
+  a.send(TurnOp::drained, turn);
+  ASSERT_TRUE(b.shows(TurnState::closed));
+  b.report_idle(control::turn_of_word(b.page->word[0]));
+  EXPECT_TRUE(a.shows(TurnState::turn));
+}
+
+TEST(Arbiters, PageShowsBeatsWhileItIsNotOpen) {
+  static Microseconds now = 1'000'000;
+  Arbiters arbiters([] { return now; });
+  for (auto* id : {"a", "b"}) arbiters.set_allocation(id, allocation_of(50));
+  Client a(arbiters, {"a", {1}});
+  arbiters.step(0);
+  EXPECT_EQ(arbiters.next_deadline(), Arbiter::kNever) << "no timer while the GPU is idle";
+  Client b(arbiters, {"b", {2}});
+  for (uint32_t beat = 1; beat < 4; ++beat) {
+    arbiters.step(0);
+    EXPECT_EQ(a.page->beat, beat);
+    EXPECT_EQ(b.page->beat, beat);
+    now += control::kBeatMs * 1000;
+    EXPECT_LE(arbiters.next_deadline(), now);
+  }
+}
+
 TEST(Arbiters, EndOfASessionGivesTheGpuToTheOther) {
   auto& arbiters = running_arbiters();
   auto a = std::make_unique<Client>(arbiters, Account{"a", {1}});
@@ -332,7 +373,7 @@ TEST(Arbiters, AllocationWithoutGrantGetsNoConnection) {
 
 // Waits until the gate may submit, or may not.
 bool becomes(server::Turns& turns, bool may_submit) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  auto end = std::chrono::steady_clock::now() + kEvent;
   while (turns.gate(0)->may_submit({1}) != may_submit)
     if (std::chrono::steady_clock::now() > end) return false;
   return true;
@@ -352,6 +393,29 @@ TEST(Turns, WithoutLauncherWorkRunsForAWhileAndThenWaitsForTheNext) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(150));
   turns.connect(running_arbiters().connect({"a", {1}}));
   EXPECT_TRUE(becomes(turns, true)) << "the next launcher has no other session";
+}
+
+TEST(Turns, StoppedLauncherCountsAsGoneUntilItGoesOn) {
+  static std::atomic<bool> is_stopped{false};
+  static Arbiters arbiters;
+  for (auto* id : {"a", "b"}) arbiters.set_allocation(id, allocation_of(50));
+  std::thread([] {
+    for (;; usleep(1000))
+      if (!is_stopped) arbiters.step(10);
+  }).detach();
+  Client b(arbiters, {"b", {2}});
+  auto& turns = *new server::Turns(1, std::chrono::milliseconds(200));
+  turns.connect(arbiters.connect({"a", {1}}));
+  ASSERT_TRUE(becomes(turns, true)) << "its turn";
+  const auto& page = turns.gate(0)->word();
+  is_stopped = true;
+  for (auto* source : {&server::TurnGate::kOpen, &server::TurnGate::kClosed, &page}) {
+    is_stopped = source != &page;
+    auto end = std::chrono::steady_clock::now() + kEvent;
+    while (&turns.gate(0)->word() != source && std::chrono::steady_clock::now() < end) usleep(1000);
+    ASSERT_EQ(&turns.gate(0)->word(), source);
+  }
+  EXPECT_TRUE(becomes(turns, true)) << "the next turn";
 }
 
 }  // namespace
