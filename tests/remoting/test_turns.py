@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ PEER_LAUNCHES = 100
 UNENFORCED_SECONDS = 3.0
 """Longer than sessions that share a GPU work without a launcher."""
 OVERDUE = "turn did not end"
+STOPPED, ENFORCED = "the launcher is stopped", "shares enforced again"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,21 @@ def test_work_waits_for_the_next_launcher(bench: partitions.Bench) -> None:
         node.restart()
         wait_until("work", lambda: all(w.blocks for w in work_of(node, tenants, 0.5)))
         wait_until("turns", lambda: sorted(enforcement(node).values()) == ["turns", "turns"])
+
+
+def test_stopped_launcher_counts_as_gone_until_it_goes_on(bench: partitions.Bench) -> None:
+    with running(bench, [50, 50], [SHORT_KERNEL, SHORT_KERNEL]) as (node, tenants):
+        wait_until("turns", lambda: sorted(enforcement(node).values()) == ["turns", "turns"])
+        log = node.folder / "launcher.log"
+        node.launcher.send_signal(signal.SIGSTOP)
+        try:
+            before = log.read_text().count(ENFORCED)
+            wait_until("notice", lambda: log.read_text().count(STOPPED) >= before + len(tenants))
+            wait_until("pause", lambda: not any(w.blocks for w in work_of(node, tenants, 0.5)))
+        finally:
+            node.launcher.send_signal(signal.SIGCONT)
+        wait_until("return", lambda: log.read_text().count(ENFORCED) >= before + len(tenants))
+        wait_until("work", lambda: all(w.blocks for w in work_of(node, tenants, 0.5)))
 
 
 def test_tenant_alone_works_on_without_a_launcher(bench: partitions.Bench) -> None:
