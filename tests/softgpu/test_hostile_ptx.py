@@ -72,6 +72,9 @@ ABSURD = {
     "nested scopes": HEAD + ".visible .entry k() {" + "{" * 10_000,
     "four billion registers": HEAD + ".visible .entry k() { .reg .b32 %r<4000000000>; ret; }",
     "an array that overflows": HEAD + ".global .b8 x[18446744073709551615][2];",
+    "a row that overflows": HEAD + ".global .u32 x[][4294967296][1073741824] = {};",
+    "a row larger than a variable": HEAD + ".extern .global .b8 x[][4294967296][2];",
+    "rows behind the end": HEAD + ".global .u32 x[1][2] = {{1}, {2}};",
     "a gigabyte of stack": HEAD + ".visible .entry k() { .local .align 8 .b8 x[1073741824]; ret; }",
     "a nested initializer": HEAD + ".global .u32 x = " + "{" * 1000,
     "a parameter read past its end": HEAD

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "checked_size.h"
+
 namespace softgpu::ptx {
 namespace {
 
@@ -14,9 +16,9 @@ const Variable* find(const Module& module, const Function& f, const std::string&
 
 // Return the size of an element in bytes; 0 if it is not known.
 uint64_t element_bytes(const Variable& v) {
-  uint64_t elements = 1;
-  for (uint64_t n : v.dimensions) elements *= n;
-  if (elements) return v.bytes / elements;
+  CheckedSize elements = 1;
+  for (uint64_t n : v.dimensions) elements = elements * n;
+  if (elements.value()) return v.bytes / elements.value();
   return v.vector || v.dimensions.size() > 1 ? 0 : (uint64_t)v.type.bytes();
 }
 
@@ -30,7 +32,7 @@ void resolve(const Module& module, const Function& f, const Instruction& ins, Op
   bool has_elements = bytes && (!v->dimensions.empty() || v->vector);
   if (o.index ? !has_elements : accesses && !v)
     throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + " is no array with elements"};
-  // Wraps as addresses do; accesses are checked.
+  // NOLINTNEXTLINE(custom-unchecked-product): wraps as addresses do; accesses are checked
   o.offset = (int64_t)(bytes * (uint64_t)o.index);
   o.indexed = false;
   if (!accesses) return;

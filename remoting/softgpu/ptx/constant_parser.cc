@@ -112,9 +112,11 @@ Value ConstantParser::apply(const std::string& op, const Value& a, const Value& 
   if ((op == "<<" || op == ">>") && y > 63) cursor_.refuse("a constant is shifted by more than 63");
   if (op == "/" && (y == 0 || (!is_unsigned && s == INT64_MIN && t == -1)))
     cursor_.refuse("a constant is divided by zero");
+  // NOLINTNEXTLINE(custom-unchecked-product): wraps as in PTX
+  uint64_t product = x * y;
   uint64_t bits = op == "+"    ? x + y
                   : op == "-"  ? x - y
-                  : op == "*"  ? x * y
+                  : op == "*"  ? product
                   : op == "/"  ? (is_unsigned ? x / y : (uint64_t)(s / t))
                   : op == "&"  ? x & y
                   : op == "|"  ? x | y

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "checked_size.h"
 #include "softgpu/ptx/directive_parser.h"
 #include "softgpu/ptx/instruction_parser.h"
 #include "softgpu/ptx/variable_parser.h"
@@ -43,14 +44,11 @@ void FunctionParser::check_parameters() const {
         cursor_.refuse("parameter " + p.name + " of a kernel is a vector");
       else if (p.space != Space::param && (f_.entry || p.space != Space::reg))
         cursor_.refuse("parameter " + p.name + " is in a wrong state space");
-  auto open = [](auto& p) {
-    return !p.dimensions.empty() && p.dimensions[0] == 0;
-  };
   for (auto& p : f_.params)
-    if (open(p) && (f_.entry || &p != &f_.params.back()))
+    if (p.is_open() && (f_.entry || &p != &f_.params.back()))
       cursor_.refuse("parameter " + p.name + " has no size");
   for (auto& p : f_.returns)
-    if (open(p)) cursor_.refuse("result " + p.name + " has no size");
+    if (p.is_open()) cursor_.refuse("result " + p.name + " has no size");
   auto in_memory = [](auto& p) {
     return p.space == Space::param;
   };
@@ -95,7 +93,7 @@ void FunctionParser::attribute(const std::string& d, int numbers) {
   for (int i = 0; i < numbers && (i == 0 || cursor_.accept(",")); ++i) {
     uint64_t n = cursor_.integer();
     if (n == 0 || n > UINT32_MAX) cursor_.refuse("." + d + " is not a positive number");
-    product = std::min<uint64_t>(product * n, UINT32_MAX);
+    product = std::min<uint64_t>((CheckedSize(product) * n).value(), UINT32_MAX);
   }
   if (d == "maxntid" || d == "reqntid")
     f_.max_threads = (uint32_t)std::min<uint64_t>(product, 1024);

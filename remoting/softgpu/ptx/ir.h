@@ -121,6 +121,8 @@ struct Variable {
     int64_t addend;  // in bytes
   };
   std::vector<Reference> references;
+  // Return whether it is an array without a size.
+  bool is_open() const { return !dimensions.empty() && dimensions[0] == 0; }
 };
 
 struct Function {
@@ -163,6 +165,7 @@ struct Module {
 // Return the value of a pointer to function number `index` of the module. It is never an address of
 // the host.
 inline uint64_t function_address(size_t index) {
+  // NOLINTNEXTLINE(custom-unchecked-product): of a list in memory
   return 0x100 + 16 * (uint64_t)index;
 }
 

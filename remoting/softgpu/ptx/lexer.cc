@@ -71,6 +71,7 @@ struct Scanner {
       if (!std::isxdigit((unsigned char)peek()))
         refuse("a float literal has too few hexadecimal digits");
       char c = text[at];
+      // NOLINTNEXTLINE(custom-unchecked-product): at most 16 digits
       v = v * 16 + (uint64_t)(std::isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10);
     }
     return v;

@@ -93,6 +93,7 @@ OperandType OperandCheck::type_of(const Slot& slot) const {
     }
   if (!word) refuse("it has no type");
   OperandType type(*word);
+  // NOLINTNEXTLINE(custom-unchecked-product): bits of a type
   if (slot.type == 'W') type.bits *= 2;
   return type;
 }

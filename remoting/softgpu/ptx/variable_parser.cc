@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "checked_size.h"
 #include "softgpu/ptx/constant_parser.h"
 
 namespace softgpu::ptx {
@@ -76,31 +78,42 @@ void parse_attribute(TokenCursor& cursor, Variable& v, DeclaredType& type) {
   }
 }
 
-// Only the first dimension may be left open.
+// Only the first dimension may be left open. The others together are a row, whose size is limited
+// as that of a whole variable.
 void parse_dimensions(TokenCursor& cursor, Variable& v) {
+  CheckedSize bytes = v.bytes;
   while (cursor.accept("[")) {
     bool open = cursor.is("]");
     if (open && !v.dimensions.empty()) cursor.refuse("a dimension of " + v.name + " has no size");
     uint64_t n = open ? 0 : cursor.integer();
     cursor.expect("]");
     if (!open && n == 0) cursor.refuse("variable " + v.name + " has no elements");
-    if (n && v.bytes > kMaxVariableBytes / n)
+    if (!open) bytes = bytes * n;
+    if (!bytes.within(kMaxVariableBytes))
       cursor.refuse("variable " + v.name + " is larger than 4 GiB");
     v.dimensions.push_back(n);
-    v.bytes *= n;
   }
+  v.bytes = v.is_open() ? 0 : bytes.value();
 }
 
 // Return the bytes of one element of dimension number `depth` - 1: a row of the ones behind it.
 uint64_t row_bytes(const Variable& v, size_t depth) {
-  uint64_t bytes = (uint64_t)v.type.bytes();
-  for (size_t i = depth; i < v.dimensions.size(); ++i) bytes *= v.dimensions[i];
-  return bytes;
+  CheckedSize bytes = (uint64_t)v.type.bytes();
+  for (size_t i = depth; i < v.dimensions.size(); ++i) bytes = bytes * v.dimensions[i];
+  return bytes.value();
 }
 
-void append(Variable& v, uint64_t bits) {
-  for (int i = 0; i < v.type.bytes(); ++i)
-    v.initial.push_back(i < 8 ? (uint8_t)(bits >> (8 * i)) : 0);
+// Set the size of the initial value, which grows by elements and by rows of zeros.
+void resize_initial(const TokenCursor& cursor, Variable& v, uint64_t bytes) {
+  if (bytes > (v.is_open() ? kMaxVariableBytes : v.bytes))
+    cursor.refuse("too many initial values for " + v.name);
+  v.initial.resize(bytes);
+}
+
+void append(const TokenCursor& cursor, Variable& v, uint64_t bits) {
+  size_t at = v.initial.size();
+  resize_initial(cursor, v, at + (uint64_t)v.type.bytes());
+  std::memcpy(v.initial.data() + at, &bits, std::min<size_t>((size_t)v.type.bytes(), sizeof bits));
 }
 
 // A float needs a variable of a float or bit type, and an integer one of an integer or bit type.
@@ -116,7 +129,7 @@ void append_constant(const TokenCursor& cursor, Variable& v, const Operand& valu
     bits = std::bit_cast<uint32_t>((float)std::bit_cast<double>(bits));
   if (value.kind == OperandKind::real32 && v.type.bits == 64)
     bits = std::bit_cast<uint64_t>((double)std::bit_cast<float>((uint32_t)bits));
-  append(v, bits);
+  append(cursor, v, bits);
 }
 
 // `generic(symbol)+4` or `symbol`; `mask(symbol)` is refused.
@@ -131,7 +144,7 @@ void parse_initial_address(TokenCursor& cursor, Variable& v) {
     cursor.refuse("the initial value of " + v.name + " is an address, which needs .u64");
   int64_t addend = cursor.accept("+") ? parse_integer(cursor) : 0;
   v.references.push_back({v.initial.size(), name, addend});
-  append(v, 0);
+  append(cursor, v, 0);
 }
 
 // The braces of an initial value are nested as the dimensions of its array.
@@ -145,9 +158,9 @@ void parse_initial_value(TokenCursor& cursor, Variable& v, size_t depth) {
       while (cursor.accept(","));
     cursor.expect("}");
     if (depth == 0) return;
-    if (v.initial.size() > begin + row_bytes(v, depth))
-      cursor.refuse("too many initial values in a row of " + v.name);
-    v.initial.resize(begin + row_bytes(v, depth));
+    uint64_t end = begin + row_bytes(v, depth);
+    if (v.initial.size() > end) cursor.refuse("too many initial values in a row of " + v.name);
+    resize_initial(cursor, v, end);
   } else if (cursor.is_kind(TokenKind::word) && !begins_constant(cursor)) {
     parse_initial_address(cursor, v);
   } else {
@@ -161,11 +174,7 @@ void parse_initial(TokenCursor& cursor, Variable& v) {
   if (v.external || v.vector)
     cursor.refuse("variable " + v.name + " may not have an initial value");
   parse_initial_value(cursor, v, 0);
-  if (!v.dimensions.empty() && v.dimensions[0] == 0) {
-    uint64_t row = v.dimensions.size() > 1 ? row_bytes(v, 1) : (uint64_t)v.type.bytes();
-    v.bytes = (v.initial.size() + row - 1) / row * row;
-  }
-  if (v.initial.size() > v.bytes) cursor.refuse("too many initial values for " + v.name);
+  if (v.is_open()) v.bytes = v.initial.size();
   v.initial.resize(v.bytes);
 }
 
@@ -183,6 +192,7 @@ Variable parse_declaration(TokenCursor& cursor) {
   if (!type.known) cursor.refuse("a variable has no type");
   v.name = cursor.word();
   if (v.name == "WARP_SZ") cursor.refuse("WARP_SZ is no name of a variable");
+  // NOLINTNEXTLINE(custom-unchecked-product): at most four elements of a type
   v.bytes = (uint64_t)v.type.bytes() * (uint64_t)type.elements;
   v.align = std::max<uint64_t>(v.align, (uint64_t)v.type.bytes());
   if (v.bytes > kMaxVectorBytes) cursor.refuse("vector " + v.name + " is larger than 16 bytes");
@@ -194,8 +204,7 @@ Variable parse_declaration(TokenCursor& cursor) {
 
 void parse_declaration_end(TokenCursor& cursor, Variable& v) {
   if (cursor.accept("=")) parse_initial(cursor, v);
-  bool open = !v.dimensions.empty() && v.dimensions[0] == 0;
-  if (open && v.initial.empty() && !v.external)
+  if (v.is_open() && v.initial.empty() && !v.external)
     cursor.refuse("variable " + v.name + " has no size");
   if (cursor.is(","))
     cursor.refuse("a declaration of several variables is not supported (behind " + v.name + ")");
