@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "checked_size.h"
@@ -121,10 +122,20 @@ bool occupies_memory(const Elf64_Shdr& s) {
   return s.sh_type == SHT_NOBITS || (has_bytes(s) && (s.sh_flags & SHF_ALLOC));
 }
 
-// Shared memory is on the chip. A section that is too large for it counts, whatever its name says.
-bool is_shared(std::string_view file, const Elf64_Shdr& names, const Elf64_Shdr& s) {
-  std::string_view name = file.substr(names.sh_offset, names.sh_size).substr(s.sh_name);
-  return name.starts_with(".nv.shared.") && s.sh_size <= kMaxSharedBytes;
+std::string_view name_of(std::string_view file, const Elf64_Shdr& names, const Elf64_Shdr& s) {
+  return file.data() + names.sh_offset + s.sh_name;  // the table ends with a zero
+}
+
+// Shared memory is on the chip. Compilers write one such section for the code of a function, to
+// which it refers. Others count, whatever their names say.
+bool is_shared(std::string_view file, const Sections& all, uint32_t names, const Elf64_Shdr& s) {
+  constexpr std::string_view kShared = ".nv.shared.", kCode = ".text.";
+  if (s.sh_type != SHT_NOBITS || s.sh_info >= all.size() || s.sh_size > kMaxSharedBytes)
+    return false;
+  std::string_view name = name_of(file, all[names], s);
+  std::string_view code = name_of(file, all[names], all[s.sh_info]);
+  return name.starts_with(kShared) && code.starts_with(kCode) &&
+         name.substr(kShared.size()) == code.substr(kCode.size());
 }
 
 // Return the memory of a part that begins at a multiple of `align` at any place between others.
@@ -172,9 +183,12 @@ uint64_t elf_memory_bytes(std::string_view file) {
       !read_table(file, h.e_phoff, h.e_phnum, segments))
     return UINT64_MAX;
   CheckedSize of_sections = 0, of_segments = 0;
-  for (auto& s : sections)
-    if (occupies_memory(s) && !is_shared(file, sections[names], s))
-      of_sections = of_sections + padded(s.sh_size, s.sh_addralign);
+  std::set<uint32_t> with_shared;  // sections with code
+  for (auto& s : sections) {
+    if (!occupies_memory(s)) continue;
+    if (is_shared(file, sections, names, s) && with_shared.insert(s.sh_info).second) continue;
+    of_sections = of_sections + padded(s.sh_size, s.sh_addralign);
+  }
   for (auto& s : segments) of_segments = of_segments + padded(s.p_memsz, s.p_align);
   return std::max(of_sections.value(), of_segments.value());
 }

@@ -2,7 +2,9 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <vector>
 
 #include "images/elf.h"
 #include "images/fatbin.h"
@@ -80,9 +82,14 @@ TEST(PtxVariables, BytesBeforeTheTextAreNotRead) {
   EXPECT_TRUE(images::measure_ptx_variables(std::string_view(memory).substr(1), bytes, error));
 }
 
-// A cubin with variables, code, and shared memory.
-std::string cubin(uint64_t variable_bytes, uint64_t align = 4, uint64_t shared_bytes = 48 << 10) {
+constexpr uint32_t kCode = 2, kShared = 3, kSecondShared = 5;  // sections of cubin()
+
+// A cubin with variables, code, and shared memory. `change` may change its sections.
+std::string cubin(
+    uint64_t variable_bytes, uint64_t align = 4, uint64_t shared_bytes = 48 << 10,
+    const std::function<void(Elf64_Shdr*)>& change = [](Elf64_Shdr*) {}) {
   const std::string names("\0.nv.global\0.text.k\0.nv.shared.k\0", 33);
+  constexpr uint16_t kSections = 6;
   Elf64_Ehdr h{};
   std::memcpy(h.e_ident, ELFMAG, SELFMAG);
   h.e_ident[EI_CLASS] = ELFCLASS64;
@@ -91,14 +98,15 @@ std::string cubin(uint64_t variable_bytes, uint64_t align = 4, uint64_t shared_b
   h.e_ehsize = sizeof h;
   h.e_shentsize = sizeof(Elf64_Shdr);
   h.e_shoff = sizeof h;
-  h.e_shnum = 5;
+  h.e_shnum = kSections;
   h.e_shstrndx = 4;
-  uint64_t end = sizeof h + 5 * sizeof(Elf64_Shdr);
-  Elf64_Shdr sections[5]{};
+  uint64_t end = sizeof h + kSections * sizeof(Elf64_Shdr);
+  Elf64_Shdr sections[kSections]{};
   sections[1] = {1, SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 0, 0, variable_bytes, 0, 0, align, 0};
-  sections[2] = {12, SHT_PROGBITS, SHF_ALLOC, 0, end, 16, 0, 0, 4, 0};
-  sections[3] = {20, SHT_NOBITS, SHF_ALLOC, 0, 0, shared_bytes, 0, 0, 4, 0};
+  sections[kCode] = {12, SHT_PROGBITS, SHF_ALLOC, 0, end, 16, 0, 0, 4, 0};
+  sections[kShared] = {20, SHT_NOBITS, SHF_ALLOC, 0, 0, shared_bytes, 0, kCode, 4, 0};
   sections[4] = {0, SHT_STRTAB, 0, 0, end + 16, names.size(), 0, 0, 1, 0};
+  change(sections);
   return std::string((char*)&h, sizeof h) + std::string((char*)sections, sizeof sections) +
          std::string(16, 'c') + names;
 }
@@ -117,6 +125,23 @@ TEST(CubinMemory, AlignmentOfASectionCounts) {
 
 TEST(CubinMemory, SectionThatIsTooLargeForSharedMemoryCounts) {
   EXPECT_EQ(images::elf_memory_bytes(cubin(256, 4, 2 * kMiB)), 2 * kMiB + 512);
+}
+
+// Sections with the name of shared memory, which is one for each function and has no content.
+TEST(CubinMemory, SectionThatIsNoSharedMemoryOfAFunctionCounts) {
+  const std::vector<std::function<void(Elf64_Shdr*)>> kChanges = {
+      [](Elf64_Shdr* s) { s[kShared].sh_info = 0; },
+      [](Elf64_Shdr* s) { s[kShared].sh_info = 1; },
+      [](Elf64_Shdr* s) { s[kShared].sh_info = 99; },
+      [](Elf64_Shdr* s) { s[kShared].sh_type = 0x7000000a; },
+      [](Elf64_Shdr* s) { s[kSecondShared] = s[kShared]; },
+  };
+  constexpr uint64_t kBytes = 64;
+  for (auto& change : kChanges) {
+    std::string file = cubin(256, 4, kBytes, change);
+    EXPECT_TRUE(images::valid_elf(file, images::Machine::gpu));
+    EXPECT_EQ(images::elf_memory_bytes(file), 256u + 256 + 256) << &change - kChanges.data();
+  }
 }
 
 std::string entry(images::EntryKind kind, uint32_t arch, const std::string& content) {
