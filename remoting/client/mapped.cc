@@ -105,20 +105,13 @@ CUresult fetch(Mapped& m) {
   return CUDA_SUCCESS;
 }
 
-CUresult wait_until_idle(Link* link) {
-  for (Context* c : session()->contexts.all())
-    if (!c->destroyed && c->device->link == link)
-      if (CUresult r = synchronize(c)) return r;
-  return CUDA_SUCCESS;
-}
-
 // Finds the changes of the program. Kernels that run may change other words of the same pages, so
 // they are whole pages only if nothing was submitted since the last synchronization. Many changed
-// words wait for the kernels and become pages. Call with the lock.
+// words become pages if that work has ended. Waiting for it could take forever: it may wait for
+// what the program submits next. Call with the lock.
 CUresult find_changes(Mapped& m, std::vector<Changed>& out) {
   out = m.changes(m.used ? kWord : kPage);
-  if (!m.used || out.size() <= kMaxChangedWords) return CUDA_SUCCESS;
-  if (CUresult r = wait_until_idle(m.link())) return r;
+  if (!m.used || out.size() <= kMaxChangedWords || !is_idle(m.link())) return CUDA_SUCCESS;
   if (CUresult r = fetch(m)) return r;
   out = m.changes(kPage);
   return CUDA_SUCCESS;

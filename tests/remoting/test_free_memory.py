@@ -231,7 +231,7 @@ def wait_for_own_stream(node: LocalNode, waiting_requests: Path, needed: str) ->
     assert " -> 0\n" in subprocess.check_output(command, env=env, text=True, timeout=SECONDS)
 
 
-@pytest.mark.parametrize("needed", ["library", "mapped", "copied", "reset"])
+@pytest.mark.parametrize("needed", ["library", "mapped", "copied", "changed", "reset"])
 def test_request_that_waits_for_a_stream_lets_another_thread_go_on(
     node: LocalNode, compiled: Callable[[str], Path], needed: str
 ) -> None:

@@ -1,7 +1,8 @@
 /* A request that must wait for a stream, while the stream waits for another thread of the program.
  * That thread first makes a call about the same kind of object. The argument is the request:
  * `library` and `mapped` need the memory that the stream frees; `copied` maps host memory that the
- * stream copies to; `reset` ends the context of the stream.
+ * stream copies to; `changed` submits work beside the stream, after many words of mapped memory have
+ * changed; `reset` ends the context of the stream.
  */
 #include <pthread.h>
 
@@ -71,6 +72,11 @@ static void copy(void) {
   OK(cuMemcpyDtoHAsync(fresh, from, BYTES, waiting));
 }
 
+static void change(void) {
+  wait_for_word();
+  for (int i = 0; i < BYTES / 4; i += 256) ((int*)known)[i] = i + 1;
+}
+
 static CUresult load(void) {
   CUmodule loaded;
   return cuLibraryGetModule(&loaded, library);
@@ -79,6 +85,14 @@ static CUresult load(void) {
 static CUresult map(void) {
   CUdeviceptr p;
   return cuMemHostGetDevicePointer(&p, fresh, 0);
+}
+
+static CUresult submit(void) {
+  CUstream other;
+  CUdeviceptr p;
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&p, 4));
+  return cuMemsetD32Async(p, 0, 1, other);
 }
 
 static CUresult reset(void) {
@@ -93,6 +107,7 @@ static const struct {
 } kinds[] = {{"library", fill, load, use_library},
              {"mapped", fill, map, use_mapped},
              {"copied", copy, map, use_mapped},
+             {"changed", change, submit, use_mapped},
              {"reset", wait_for_word, reset, use_primary_context}};
 
 int main(int count, char** arguments) {
