@@ -10,9 +10,8 @@ from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import ClassVar
 
-MAX_ALLOCATIONS = 1024
 MAX_KEYS = 4
-MAX_MESSAGE_BYTES = 4194304
+MAX_MESSAGE_BYTES = 8388608
 MAX_DEVICES = 16
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from nodes.gpus import Gpu, Nvml
 from nodes.host_access import HOST_MEMORY
@@ -16,6 +16,8 @@ from nodes.version import AGENT_VERSION
 
 REPORT_BYTES = limits.MAX_MESSAGE_BYTES - 1024
 """Size of the sessions in a report; the rest of the message is smaller than 1 KiB."""
+REASON_BYTES = 256 << 10
+"""Size of the reasons of suspensions in a report."""
 MAX_PREFIX_BYTES = 4
 """Tag and length of a session."""
 NOT_ENFORCED = {
@@ -93,7 +95,7 @@ def encode_report(listed: SessionList, outcomes: Sequence[Outcome] = ()) -> flee
     if listed.over is not None:
         report.knows_over = True
         report.over.extend(map(encode_holding, listed.over[: limits.MAX_ALLOCATIONS]))
-    report.suspensions.extend(map(encode_outcome, outcomes[: limits.MAX_ALLOCATIONS]))
+    report.suspensions.extend(encode_outcomes(outcomes[: limits.MAX_ALLOCATIONS]))
     room -= report.ByteSize()
     suspended = suspended_sessions(listed)
     for s in order[: limits.MAX_SESSIONS]:
@@ -110,6 +112,16 @@ def encode_holding(h: Holding) -> fleet_pb2.Holding:
         allocation_id=h.allocation_id.bytes,
         held_bytes=[min(held, limits.MAX_NUMBER) for held in h.held_bytes],
     )
+
+
+def encode_outcomes(outcomes: Sequence[Outcome]) -> Iterator[fleet_pb2.Suspension]:
+    """Yield all outcomes. The last ones have no reason if there are very many long ones."""
+    room = REASON_BYTES
+    for encoded in map(encode_outcome, outcomes):
+        room -= len(encoded.reason.encode())
+        if room < 0:
+            encoded.reason = ""
+        yield encoded
 
 
 def encode_outcome(o: Outcome) -> fleet_pb2.Suspension:

@@ -12,7 +12,8 @@ MAX_ENDPOINTS = 16
 MAX_SESSIONS = 1500
 """Open sessions, and those that ended during the last two minutes."""
 MAX_PARTITIONS = 16
-MAX_ALLOCATIONS = 1024
+MAX_ALLOCATIONS = 100 * MAX_GPUS
+"""Of a node: each has at least 1 % of a GPU."""
 MAX_REFUSED_CALLS = 64
 MAX_ISOLATION_MEASURES = 16
 MAX_METRICS = 64

@@ -75,7 +75,7 @@ OUTPUTS = (
             "SuspensionList",
         ),
         ("Kind", "SessionState", "Isolation", "ComputeMode", "Enforcement", "Suspension"),
-        ("MaxAllocations", "MaxKeys", "MaxMessageBytes", "MaxDevices"),
+        ("MaxKeys", "MaxMessageBytes", "MaxDevices"),
     ),
     Output(
         "appliance/allocations/ticket_layouts.py",

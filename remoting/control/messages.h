@@ -13,9 +13,9 @@
 
 namespace busbar::control {
 
-constexpr uint32_t kMaxAllocations = 1024;
 constexpr uint32_t kMaxKeys = 4;
-constexpr uint32_t kMaxMessageBytes = 4u << 20;
+// Holds the grants of a node with 64 GPUs, each of which 100 allocations share.
+constexpr uint32_t kMaxMessageBytes = 8u << 20;
 constexpr uint32_t kMaxPathBytes = 512;
 // Ends of the names of a session's sockets: for requests, and for the offers of other sessions.
 constexpr char kControlSocket[] = ".sock", kOffersSocket[] = ".offers";

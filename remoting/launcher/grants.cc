@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "checked_size.h"
 #include "control/failpoints.h"
 #include "control/hex.h"
+#include "control/log.h"
 #include "transport/cleanse.h"
 
 namespace busbar::launcher {
@@ -125,15 +127,17 @@ std::optional<Grants::Parsed> Grants::parse(const uint8_t* p, size_t n) {
   control::Grants& head = parsed.head;
   if (n < sizeof head) return std::nullopt;
   std::memcpy(&head, p, sizeof head);
-  if (head.key_count > control::kMaxKeys || head.allocation_count > control::kMaxAllocations ||
-      n != sizeof head + head.allocation_count * sizeof(control::Allocation))
-    return std::nullopt;
+  CheckedSize bytes = CheckedSize(head.allocation_count) * sizeof(control::Allocation);
+  if (head.key_count > control::kMaxKeys || n - sizeof head != bytes.value()) return std::nullopt;
   for (uint32_t i = 0; i < head.allocation_count; ++i) {
     Grant g;
     std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
+    std::string id = hex(g.allocation.id, 16);
     if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices)
-      return std::nullopt;
-    parsed.grants[hex(g.allocation.id, 16)] = g;
+      control::log_line("launcher", "grant left out", id,
+                        std::to_string(g.allocation.partitions) + " partitions");
+    else
+      parsed.grants[id] = g;
   }
   return parsed;
 }

@@ -36,8 +36,9 @@ class Grants {
 
   // Reads the grants from disk. False if there are none.
   bool load();
-  // Writes grants to disk, and replaces all by them. False if the message is malformed, or if there
-  // is no space: then all grants that fit are in force, with the generation of the earlier ones.
+  // Writes grants to disk, and replaces all by them. A grant with a wrong number of partitions is
+  // left out. False if the message is malformed, or if there is no space: then all grants that fit
+  // are in force, with the generation of the earlier ones.
   bool replace(const uint8_t* p, size_t n);
 
   // Checks signature, node, time, fence and GPUs of a ticket. False with a reason for the log. The

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from appliance.allocations.models import SessionState
 from appliance.fleet.message_check import SESSION_STATES, InvalidMessageError, check_message
 from nodes.gpus import Gpu
-from nodes.launcher_control import SessionList, SessionReport
+from nodes.launcher_control import Holding, SessionList, SessionReport
 from nodes.messages import encode_gpu, encode_report
 from nodes.protocol import fleet_pb2, limits
+from nodes.suspending import Outcome
 
 TOO_LARGE = limits.MAX_NUMBER + 1
 
@@ -186,6 +187,17 @@ def test_hostile_programs_cannot_make_the_agent_send_an_invalid_report() -> None
     assert encoded.ByteSize() < limits.MAX_MESSAGE_BYTES
     states = [s.state == "closed" for s in encoded.report.sessions]
     assert states == sorted(states), "open sessions come first"
+
+
+def test_report_has_all_allocations_of_a_full_node_with_long_reasons() -> None:
+    ids = [uuid.UUID(int=n) for n in range(limits.MAX_ALLOCATIONS)]
+    over = tuple(Holding(i, ((1 << 64) - 1,)) for i in ids)
+    reason = "\U0001f50b" * 500
+    outcomes = [Outcome(i, limits.MAX_NUMBER, "suspending", (1 << 64) - 1, reason) for i in ids]
+    encoded = message(report=encode_report(SessionList(1, 8445, over=over), outcomes))
+    check_message(encoded)
+    assert encoded.ByteSize() < limits.MAX_MESSAGE_BYTES
+    assert len(encoded.report.over) == len(encoded.report.suspensions) == len(ids)
 
 
 def test_report_of_ordinary_sessions_has_all_of_them() -> None:

@@ -18,7 +18,7 @@ from nodes import launcher_control as lc
 from nodes import launcher_layouts as layouts
 from nodes import messages
 from nodes.desired_state import to_grants
-from nodes.protocol import fleet_pb2
+from nodes.protocol import fleet_pb2, limits
 from remoting.codegen import control_layouts
 
 MESSAGES = Path(__file__).parents[2] / "remoting" / "control" / "messages.h"
@@ -34,6 +34,11 @@ def test_generated_layouts_have_the_sizes_that_the_compiler_asserts() -> None:
     generated = {name: str(getattr(layouts, name).SIZE) for name in sizes if hasattr(layouts, name)}
     assert set(generated) >= {"Partition", "Allocation", "Grants", "SessionRecord"}
     assert generated == {name: sizes[name] for name in generated}
+
+
+def test_grants_of_a_full_node_fit_in_a_message() -> None:
+    size = layouts.Grants.SIZE + limits.MAX_ALLOCATIONS * layouts.Allocation.SIZE
+    assert size <= layouts.MAX_MESSAGE_BYTES
 
 
 def test_member_with_unknown_type_is_rejected() -> None:
