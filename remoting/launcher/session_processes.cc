@@ -51,6 +51,7 @@ SessionProcess SessionProcesses::wait_for_spare(const GpuSet& gpus) {
   if (spare == spares_.end()) return {};
   SessionProcess p = spare->second;
   spares_.erase(spare);
+  opening_.insert(gpus);
   return p;
 }
 
@@ -77,18 +78,19 @@ SessionProcess SessionProcesses::take(const control::Allocation& a) {
     if (!is_spare && !p.refusal) p = spawn(tenant, gpus);
     if (p.fd < 0) return p;
     auto [reply, refusal] = spawner_.open_cage((uint32_t)p.pid, a.id, a.tenant);
+    if (is_spare) end_opening(gpus, refusal ? &p : nullptr);
     if (reply.pid == (uint32_t)p.pid) return p;
-    if (refusal && is_spare)
-      add_spare(gpus, p);
-    else
-      p.close();  // it has ended, or the spawner has
+    if (!is_spare || !refusal) p.close();  // it has ended, or the spawner has
     if (!is_spare || refusal) return {.refusal = refusal};
   }
 }
 
-void SessionProcesses::add_spare(const GpuSet& gpus, const SessionProcess& spare) {
+// Puts back a spare that was not asked to open.
+void SessionProcesses::end_opening(const GpuSet& gpus, const SessionProcess* unopened) {
   std::lock_guard lock(mutex_);
-  spares_.emplace(gpus, spare);
+  opening_.erase(opening_.find(gpus));
+  if (!unopened) return;
+  spares_.emplace(gpus, *unopened);
   spare_started_.notify_all();
 }
 
@@ -101,7 +103,7 @@ std::optional<GpuSet> SessionProcesses::next_spare(const std::map<GpuSet, size_t
     return true;
   });
   for (auto& [gpus, count] : wanted) {
-    if (spares_.count(gpus) + starting_.count(gpus) >= count) continue;
+    if (spares_.count(gpus) + starting_.count(gpus) + opening_.count(gpus) >= count) continue;
     starting_.insert(gpus);
     return gpus;
   }

@@ -54,7 +54,7 @@ class SessionProcesses {
  private:
   SessionProcess spawn(const std::string& tenant, const GpuSet& gpus);
   std::optional<GpuSet> next_spare(const std::map<GpuSet, size_t>& wanted);
-  void add_spare(const GpuSet& gpus, const SessionProcess& spare);
+  void end_opening(const GpuSet& gpus, const SessionProcess* unopened);
   SpawnerQueue& turns_of(const GpuSet& gpus);
   SessionProcess take_spare(const std::string& tenant, const GpuSet& gpus);
   SessionProcess wait_for_spare(const GpuSet& gpus);
@@ -64,6 +64,7 @@ class SessionProcesses {
   std::multimap<GpuSet, SessionProcess> spares_;  // by the GPUs that their cages show
   std::condition_variable spare_started_;         // or failed to start
   std::multiset<GpuSet> starting_;                // of spares that a thread is about to add
+  std::multiset<GpuSet> opening_;                 // of spares that a request may put back
   std::atomic<uint32_t> newest_layers_{0};
 };
 

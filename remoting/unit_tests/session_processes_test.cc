@@ -102,6 +102,32 @@ TEST(SessionProcesses, SpareOutlivesARequestThatGetsNoTurn) {
   process.close();
 }
 
+TEST(SessionProcesses, SpareThatMayBePutBackIsNotReplaced) {
+  Spawner spawner;
+  SessionProcesses processes(spawner.runtime(), 60s);
+  auto start_one = [&] {
+    processes.start_spares(
+        [] { return std::map<GpuSet, size_t>{{gpus_of(allocation_of(0, 1)), 1}}; });
+  };
+  auto first = std::async(std::launch::async, start_one);
+  spawner.serve(1);
+  first.get();
+  auto other = take(processes, 1, 2);
+  spawner.next();  // the spawner is busy
+  auto late = take(processes, 2, 1);
+  wait_for(processes, 1);  // it holds the spare, and may get no turn
+
+  auto second = std::async(std::launch::async, start_one);
+  while (second.wait_for(0s) != std::future_status::ready && processes.waiting() == 1)
+    std::this_thread::yield();
+  bool is_replaced = processes.waiting() > 1;
+  EXPECT_FALSE(is_replaced);
+
+  spawner.answer();
+  spawner.serve(is_replaced ? 3 : 2);  // both open
+  for (auto* request : {&other, &late}) request->get().close();
+}
+
 TEST(SessionProcesses, RequestsWaitLongerForASpareThatStartsThanForTheSpawner) {
   constexpr auto kPatience = 2s;
   Spawner spawner;
