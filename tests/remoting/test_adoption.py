@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,9 @@ import pytest
 from deploy.supervisor import BUILD, wait_for
 from nodes.launcher_control import SessionReport
 from tests.remoting.node import EVENT_SECONDS, LocalNode
+
+PF_EXITING = 4
+"""Flag of the kernel, in the ninth field of /proc/PID/stat."""
 
 
 @pytest.fixture
@@ -79,6 +83,52 @@ def test_adopted_session_ends_with_its_grant(restartable_node: LocalNode) -> Non
     restartable_node.restart()
     restartable_node.grant(granted=False)
     assert_released(program)
+
+
+@contextmanager
+def held_in_exit(session: SessionReport) -> Iterator[None]:
+    """Keep the process of a session from ending; it may exit.
+
+    The first process of a PID namespace ends after all others. A parent that is stopped does not
+    collect the other one.
+    """
+    enter = ["nsenter", "--pid", f"--target={session.pid}"]
+    inside = ["sh", "-c", "echo started; exec sleep infinity"]
+    with subprocess.Popen([*enter, *inside], stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None and parent.stdout.readline() == "started\n"
+            parent.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, parent.pid, os.WSTOPPED)
+            yield
+        finally:
+            parent.send_signal(signal.SIGCONT)
+
+
+def is_exiting(session: SessionReport) -> bool:
+    """Return whether all threads have the flag PF_EXITING."""
+    stats = [task.read_text() for task in Path(f"/proc/{session.pid}/task").glob("*/stat")]
+    return all(int(stat.rpartition(")")[2].split()[6]) & PF_EXITING for stat in stats)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root enters the namespace of a session")
+def test_session_that_exits_during_the_restart_keeps_its_reason(
+    restartable_node: LocalNode,
+) -> None:
+    program = start_working(restartable_node)
+    (session,) = running(restartable_node)
+    log = restartable_node.folder / "launcher.log"
+    with held_in_exit(session):
+        restartable_node.grant(granted=False)
+        assert_released(program)
+        wait_for("the exit", lambda: is_exiting(session), log, EVENT_SECONDS)
+        restartable_node.restart()
+        assert [s.pid for s in running(restartable_node)] == [session.pid]
+
+    def ended() -> list[str]:
+        return [s.reason for s in restartable_node.sessions() if s.state == "closed"]
+
+    wait_for("the end", lambda: bool(ended()), log, EVENT_SECONDS)
+    assert ended() == ["its allocation was released"]
 
 
 def test_higher_fence_ends_older_sessions(restartable_node: LocalNode) -> None:
