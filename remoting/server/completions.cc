@@ -32,7 +32,7 @@ void Completions::watch_in_background(bool wake_executor) {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
-  if ((others_pending() || has_work_to_end()) && !beside_.joinable() && !stopping_)
+  if (!beside_.joinable() && !stopping_ && (others_pending() || has_work_to_end()))
     beside_ = std::thread([this] { run_beside(); });
   added_.notify_all();
 }

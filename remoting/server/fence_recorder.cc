@@ -5,6 +5,28 @@
 
 namespace busbar::server {
 
+namespace {
+// Faults of the GPU, after which a context runs nothing any more.
+bool ends_all_work(CUresult error) {
+  switch (error) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK: return true;
+    default: return false;
+  }
+}
+}  // namespace
+
 bool FenceRecorder::open(const StreamState& st) const {
   return st.last_work > st.last_fence && !st.capturing && !queues_.held(st.id);
 }
@@ -48,28 +70,29 @@ void FenceRecorder::record_last(StreamState& st) {
   if (st.last_work > st.last_fence) record(st, st.last_work);
 }
 
-// Returns an idle event of the context, or a new one; null if the driver cannot create one.
-CUevent FenceRecorder::take_event(ContextState& c, uint32_t context) {
+// Gets an idle event of the context, or a new one; null if the driver cannot create one.
+CUresult FenceRecorder::take_event(ContextState& c, uint32_t context, CUevent& e) {
   if (c.idle_events.empty()) c.idle_events = completions_.take_idle_events(context);
-  if (!c.idle_events.empty()) {
-    CUevent e = c.idle_events.back();
-    c.idle_events.pop_back();
-    return e;
+  if (c.idle_events.empty()) {
+    CUresult r = s_.cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    if (r) e = nullptr;
+    return r;
   }
-  CUevent e = nullptr;
-  CUresult r = s_.cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
-  check(r);
-  return r ? nullptr : e;
+  e = c.idle_events.back();
+  c.idle_events.pop_back();
+  return CUDA_SUCCESS;
 }
 
 // Returns an event that tells the end of the work of the stream; null if there is none. Work
-// without an event counts as unfinished.
-CUevent FenceRecorder::record_event(ContextState& c, const StreamState& st) {
-  CUevent e = take_event(c, st.context);
-  CUresult r = e ? s_.cu.cuEventRecord(e, st.handle) : CUDA_SUCCESS;
+// without an event counts as unfinished, unless a fault has ended it: no later event would.
+CUevent FenceRecorder::record_event(ContextState& c, StreamState& st) {
+  CUevent e = nullptr;
+  CUresult r = take_event(c, st.context, e);
+  if (!r) r = s_.cu.cuEventRecord(e, st.handle);
   if (!r) return e;
   check(r);
-  s_.cu.cuEventDestroy(e);
+  if (e) s_.cu.cuEventDestroy(e);
+  if (st.gate && ends_all_work(r)) st.gate->discard(st.unfenced);
   return nullptr;
 }
 

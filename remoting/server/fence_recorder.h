@@ -49,8 +49,8 @@ class FenceRecorder {
   void record_legacy();
   bool open(const StreamState& st) const;
   void list(StreamState& st);
-  CUevent take_event(ContextState& c, uint32_t context);
-  CUevent record_event(ContextState& c, const StreamState& st);
+  CUresult take_event(ContextState& c, uint32_t context, CUevent& e);
+  CUevent record_event(ContextState& c, StreamState& st);
   Session& s_;
   const StreamQueues& queues_;
   Completions& completions_;

@@ -92,6 +92,8 @@ class TurnEvasionTest : public testing::Test {
     EXPECT_TRUE(send(1, wire::Op::record_event, origin, {kEvent}));
     EXPECT_TRUE(send(1, wire::Op::wait_event, other, {kEvent}));
   }
+  // Nothing is known of the time of this work, so it needs a fence of its own.
+  bool has_unfenced_work() const { return turns.gate(0)->needs_fence(); }
   bool has_counted_work() const { return turns.gate(0)->has_fenced(); }
 
   TestSession t;
@@ -190,6 +192,27 @@ TEST_F(TurnEvasionTest, EventThatCannotBeRecordedEndsNoWork) {
     executor.advance();
   }
   EXPECT_LE(g_fills, kInFlight);
+}
+
+// Work without a fence would keep the turn from ending, also after the end of its stream.
+TEST_F(TurnEvasionTest, FaultEndsWorkWhoseEventCannotBeRecorded) {
+  t.cu.cuEventRecord = [](CUevent, CUstream) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  };
+  fill(kFirst);
+  EXPECT_EQ(g_fills, 1u);
+  EXPECT_TRUE(send(1, wire::Op::destroy_stream, 0, {kFirst}));
+  EXPECT_FALSE(has_unfenced_work());
+}
+
+TEST_F(TurnEvasionTest, FaultEndsWorkWhoseEventCannotBeCreated) {
+  t.cu.cuEventCreate = [](CUevent*, unsigned) {
+    return CUDA_ERROR_LAUNCH_FAILED;
+  };
+  fill(kLegacy);
+  EXPECT_EQ(g_fills, 1u);
+  EXPECT_TRUE(send(1, wire::Op::destroy_context, 0, {}));
+  EXPECT_FALSE(has_unfenced_work());
 }
 
 // The graph has been launched, and its outputs wait for staging memory.
