@@ -46,25 +46,36 @@ def listed() -> dict[tuple[str, str], str]:
     return found
 
 
+def refused_rows() -> list[tuple[str, ...]]:
+    """Return function, parameter, value and code of the listed refusals.
+
+    The value is no pattern: that would hide other values, which should be accepted.
+    """
+    lines = REFUSED_FORMS.read_text().splitlines()
+    return [tuple(line.split(maxsplit=4)[:4]) for line in lines if not line.startswith("#")]
+
+
 def refused_forms(output: str, names: Collection[str]) -> list[str]:
     """Return the refused forms without a reason, and the reasons without such a form.
 
-    `names` are all values that the headers declare.
+    `names` are all values that the headers declare. A call that is refused as a whole has no forms,
+    so its arguments must not be the cause.
     """
-    rows = [line.split(maxsplit=4)[:4] for line in REFUSED_FORMS.read_text().splitlines()]
-    patterns = [" ".join(row) for row in rows if row[0] != "#"]
-    used = set[str]()
+    rows, used = refused_rows(), set[tuple[str, ...]]()
     missing = []
     for function, calls in (results(output) | results(output, "nvml")).items():
         for fault, code in calls.items():
             parameter, _, value = fault.partition("=")
-            if value not in names or code == "0" or calls["valid"] != "0":
+            if value not in names or (code == "0") == (calls["valid"] == "0"):
                 continue
-            form = f"{function} {parameter} {value} {code}"
-            fitting = [pattern for pattern in patterns if fnmatchcase(form, pattern)]
+            if code == "0":
+                missing.append(f"{function}: its valid call is refused, but {fault} is not")
+                continue
+            form = (function, parameter, value, code)
+            fitting = [row for row in rows if row[2] == value and all(map(fnmatchcase, form, row))]
             used |= set(fitting[:1])
-            missing += [] if fitting else [form]
-    return missing + [f"no such form any more: {p}" for p in patterns if p not in used]
+            missing += [] if fitting else [" ".join(form)]
+    return missing + [f"no such form any more: {' '.join(row)}" for row in rows if row not in used]
 
 
 def outcome(fault: str, result: str | None) -> str:
