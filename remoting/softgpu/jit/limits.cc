@@ -15,12 +15,14 @@ uint64_t limit(const char* variable, uint64_t otherwise) {
 }
 
 uint64_t request_milliseconds() {
+  // NOLINTNEXTLINE(custom-unchecked-product): at most kRequestSeconds
   return limit("BUSBAR_SOFTGPU_COMPILE_SECONDS", kRequestSeconds) * 1000;
 }
 
 int64_t now_ms() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
 }
 

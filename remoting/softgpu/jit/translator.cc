@@ -8,26 +8,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <new>
 
+#include "checked_size.h"
 #include "softgpu/jit/confinement.h"
 #include "softgpu/jit/limits.h"
 
 namespace softgpu::jit {
 
 namespace {
-uint64_t align_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) / a * a;
-}
-
 // Write pointers to functions into the initial bytes of a variable: their values do not depend on
 // addresses.
 void place_functions(const ptx::Module& m, const ptx::Variable& v, std::string& initial) {
   for (auto& r : v.references)
     if (auto* f = m.function(r.symbol)) {
       uint64_t value = ptx::function_address((size_t)(f - m.functions.data()));
-      for (size_t i = 0; i < 8 && r.at + i < initial.size(); ++i)
-        initial[r.at + i] = (char)(value >> (8 * i));
+      std::memcpy(initial.data() + r.at, &value, std::min(sizeof value, initial.size() - r.at));
     }
 }
 
@@ -38,7 +36,7 @@ ModuleDescription describe(const ptx::Module& m) {
     KernelDescription k{f.name, {}, f.max_threads};
     uint64_t at = 0;
     for (auto& p : f.params) {
-      at = align_up(at, p.align);
+      at = CheckedSize(at).rounded_up(p.align).value();
       k.params.push_back({at, p.bytes});
       at += p.bytes;
     }
