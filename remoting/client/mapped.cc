@@ -57,10 +57,16 @@ struct Mapped {
   }
 };
 
+// A stream that waits for no other work of the program, and is not captured.
+struct OwnStream {
+  StreamRef stream;    // non-blocking
+  uint32_t event = 0;  // id on the node
+};
+
 struct Table {
   std::mutex mutex;
   std::map<std::pair<uint64_t, Link*>, Mapped> mappings;  // by host address and node
-  std::map<Context*, StreamRef> own_streams;              // non-blocking
+  std::map<Context*, OwnStream> own_streams;
 };
 Table& table() {
   static auto* t = new Table;
@@ -75,12 +81,39 @@ bool is_idle(Link* link) {
   });
 }
 
-// A stream that waits for no other work of the program, and is not captured. Call with the lock.
+CUresult open_own_stream(Context* c, OwnStream& own) {
+  Link* link = c->device->link;
+  own.event = session()->next_id++;
+  wire::Encoder<> e(wire::Op::create_event, c->id);
+  e.put(own.event).put<uint32_t>(CU_EVENT_DISABLE_TIMING);
+  if (!link->submit(e.finish(), e.size())) return link->error();
+  return open_stream(c, CU_STREAM_NON_BLOCKING, 0, own.stream);
+}
+
+// Call with the lock.
 CUresult find_own_stream(Context* c, Stream*& out) {
-  StreamRef& s = table().own_streams[c];
-  CUresult r = s ? CUDA_SUCCESS : open_stream(c, CU_STREAM_NON_BLOCKING, 0, s);
-  out = s.get();
+  OwnStream& own = table().own_streams[c];
+  CUresult r = own.stream ? CUDA_SUCCESS : open_own_stream(c, own);
+  out = own.stream.get();
   return r;
+}
+
+CUresult submit_event(wire::Op op, uint32_t event, Stream* s) {
+  wire::Encoder<> e(op, s->context->id, s->id);
+  e.put(event);
+  uint64_t position = s->link->submit(e.finish(), e.size());
+  if (!position) return s->link->error();
+  record_submission(s, position);
+  return CUDA_SUCCESS;
+}
+
+// Orders work of a stream behind that of the own stream of a context. Captured work may depend on
+// no other, so this thread waits instead. Call with the lock.
+CUresult order_behind(Context* c, Stream* s) {
+  OwnStream& own = table().own_streams[c];
+  if (s->capturing) return wait_for_submitted(own.stream.get());
+  if (CUresult r = submit_event(wire::Op::record_event, own.event, own.stream.get())) return r;
+  return submit_event(wire::Op::wait_event, own.event, s);
 }
 
 // Copies the bytes that kernels have changed to host memory. Call with the lock.
@@ -128,18 +161,16 @@ CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) {
   return CUDA_SUCCESS;
 }
 
-// Sends the changes of one region before work of a stream. Call with the lock.
-CUresult flush(Mapped& m, const Stream& before) {
-  Stream* s = &m.context->legacy;
-  // The legacy stream orders the upload before work of blocking streams of its context.
-  bool ordered = m.context == before.context && !(before.flags & CU_STREAM_NON_BLOCKING) &&
-                 !m.context->capturing_streams;
-  CUresult r = ordered ? CUDA_SUCCESS : find_own_stream(m.context, s);
+// Sends the changes of one region before work of a stream. That work alone waits for them: in the
+// legacy stream they would wait for other work, which may wait for this. Call with the lock.
+CUresult flush(Mapped& m, Stream* before) {
+  Stream* s;
   std::vector<Changed> ranges;
+  CUresult r = find_own_stream(m.context, s);
   if (!r) r = find_changes(m, ranges);
   if (!r) r = send(m, s, ranges);
   m.used = true;
-  return r || ordered || ranges.empty() ? r : wait_for_submitted(s);
+  return r || ranges.empty() ? r : order_behind(m.context, before);
 }
 
 // Allocates the device copy: at the address of the host memory if it can lie there. Call with the
@@ -217,7 +248,7 @@ CUresult flush_mapped(Stream& s) {
   std::lock_guard lock(table().mutex);
   for (auto& [key, m] : table().mappings)
     if (m.link() == s.context->device->link)
-      if (CUresult r = flush(m, s)) return r;
+      if (CUresult r = flush(m, &s)) return r;
   return CUDA_SUCCESS;
 }
 

@@ -189,6 +189,24 @@ static void first_use(void) {
   on_device = mine_on_device;
 }
 
+/* A blocking stream waits for one that does not wait for it, also after changes of the program. */
+static void waiting_stream(void) {
+  CUstream waiting;
+  CUdeviceptr word;
+  OK(cuStreamCreate(&waiting, 0));
+  OK(cuMemAlloc(&word, 4));
+  OK(cuMemsetD32(word, 0, 1));
+  OK(cuStreamWaitValue32(waiting, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+  host[0] = 80;
+  OK(launch_bump(on_device, 1, 1, 1, s));
+  OK(cuStreamWriteValue32(s, word, 1, 0));
+  OK(cuStreamSynchronize(waiting));
+  OK(cuStreamSynchronize(s));
+  expect("beside a stream that waits", 0, 1, 81);
+  OK(cuMemFree(word));
+  OK(cuStreamDestroy(waiting));
+}
+
 static void all(const char* memory) {
   printf("-- %s\n", memory);
   copies_then_kernels();
@@ -199,6 +217,7 @@ static void all(const char* memory) {
   host_functions();
   graphs();
   graph_with_replaced_function();
+  waiting_stream();
 }
 
 int main(void) {

@@ -1,8 +1,8 @@
 /* A request that must wait for a stream, while the stream waits for another thread of the program.
  * That thread first makes a call about the same kind of object. The argument is the request:
  * `library` and `mapped` need the memory that the stream frees; `copied` maps host memory that the
- * stream copies to; `changed` submits work beside the stream, after many words of mapped memory have
- * changed; `reset` ends the context of the stream.
+ * stream copies to; `changed` submits work beside the stream, after many words of mapped memory
+ * have changed; `reset` ends the context of the stream.
  */
 #include <pthread.h>
 
