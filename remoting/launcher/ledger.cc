@@ -59,13 +59,17 @@ Ledger::~Ledger() {
   ::close(fd_);
 }
 
+// Most ledgers have few sessions: a node may open thousands of ledgers at once.
 void Ledger::read_records() {
-  for (auto& s : slots_) {
-    ssize_t n = pread(fd_, &s.record, sizeof s.record, place_of(s));
-    if (n != (ssize_t)sizeof s.record || s.record.state != kLive) s.record = {};
-    s.record.refused_calls[control::kRefusedCallBytes - 1] = 0;
-    s.record.reason[sizeof s.record.reason - 1] = 0;
-    show(s);
+  std::vector<Record> records(slots_.size());
+  ssize_t n = pread(fd_, records.data(), records.size() * sizeof(Record), 0);
+  records.resize(n > 0 ? (size_t)n / sizeof(Record) : 0);
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].state != kLive) continue;
+    Record& record = slots_[i].record = records[i];
+    record.refused_calls[control::kRefusedCallBytes - 1] = 0;
+    record.reason[sizeof record.reason - 1] = 0;
+    show(slots_[i]);
   }
 }
 

@@ -7,11 +7,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from nodes import launcher_control
 from nodes.launcher_control import Grant, Partition
 from tests.remoting.attacker import Attacker
-from tests.remoting.node import LocalNode
+from tests.remoting.node import EVENT_SECONDS, LocalNode
 
 EARLIER_LIMIT = 1024
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the launcher on a busy machine, too: it creates a file for each grant."""
+    monkeypatch.setattr(launcher_control, "TIMEOUT_SECONDS", EVENT_SECONDS)
 
 
 def grant_beside(node: LocalNode, *others: Grant) -> None:
