@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "wire/format.h"
+
 namespace busbar::client {
 
 struct Module;
