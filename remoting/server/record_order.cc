@@ -53,11 +53,19 @@ Dependencies RecordOrder::dependencies_of(const Record& r) const {
   return d;
 }
 
+// A captured record becomes a node, which waits for nothing. A stream joins a capture by waiting for
+// one of its events. The client has waited for the earlier work of the stream.
+bool RecordOrder::is_captured(const Record& r, const StreamState& st) const {
+  bool joins = s_.active_captures && r.event && r.event->captured;
+  return (st.capturing || joins) && !queues_.busy(st.id);
+}
+
 Admission RecordOrder::admit(Record& r) {
   StreamState* st = r.head.stream == wire::kNoStream ? nullptr : s_.stream(r.head.stream);
   if (!st) return Admission::rejected;
   bind_event(r);
   Dependencies d = dependencies_of(r);
+  if (is_captured(r, *st) && !d.transfer) return Admission::run;
   bool ready = !d.transfer && !d.sequence;
   if (ready && (queues_.idle() || (!queues_.busy(st->id) && queues_.legacy_order_holds(*st))))
     return Admission::run;

@@ -3,7 +3,8 @@
 // Records of one stream run in order. A barrier record runs after everything that is parked. A
 // record also waits for the bulk bytes that it needs, for parked records of streams that the legacy
 // stream orders with its own, and for the parked record of an event that it names. Launches of one
-// executable graph run in order, and before later changes of it.
+// executable graph run in order, and before later changes of it. Records of a capture wait for
+// nothing: it ends at once when the client says so.
 //
 // Thread safety: executor thread only.
 #pragma once
@@ -33,6 +34,7 @@ class RecordOrder {
  private:
   EventState* named_event(const Record& r) const;  // null: the record names none that exists
   void bind_event(Record& r);
+  bool is_captured(const Record& r, const StreamState& st) const;
   Dependencies dependencies_of(const Record& r) const;
   Admission park(const Record& r, const StreamState& st, const Dependencies& dependencies);
   CUgraphExec changed_exec(const Record& r) const;  // null: none

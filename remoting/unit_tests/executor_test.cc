@@ -244,6 +244,17 @@ TEST_F(GraphOrderTest, LaunchFollowsParkedLaunchOfItsGraphInAnotherStream) {
   EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}, {'l', kExec}, {'c', kExec}}));
 }
 
+// A capture ends at once when the client says so, and takes what has run until then.
+TEST_F(GraphOrderTest, CapturedRecordWaitsForNoParkedOne) {
+  constexpr uint32_t kBlocking = 21;
+  send(wire::Op::create_stream, 0, {kBlocking, 0, 0});
+  EXPECT_TRUE(send(wire::Op::begin_capture, kBlocking, {9, 0, 0, 0, 0, 0}));
+  launch(kLegacy, kExec);
+  launch(kBlocking, kExec);
+  EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}}));
+  end_host_function();
+}
+
 TEST_F(GraphOrderTest, ChangeRunsAtOnceWithoutParkedLaunch) {
   launch(kOther, kExec);
   change(kExec);
