@@ -135,6 +135,7 @@ void handlers::instantiate(Session& s, wire::Decoder in) {
   CUgraphExec exec = nullptr;
   CUresult r = s.cu.cuGraphInstantiateWithParams(&exec, g, &p);
   if (!r && !s.objects.add(ObjectKind::exec, (uint64_t)exec)) r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (!r) s.graph_events.note(s.cu, exec, g);
   std::string out;
   append(out, exec);
   append(out, p.hErrNode_out);

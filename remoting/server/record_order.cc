@@ -23,11 +23,6 @@ CUgraphExec RecordOrder::changed_exec(const Record& r) const {
   return in.raw(r.operation->exec_at) ? in.get<CUgraphExec>() : nullptr;
 }
 
-bool RecordOrder::waits_for_launch(CUgraphExec exec) const {
-  auto it = launches_.find(exec);
-  return it != launches_.end() && !queues_.satisfied(it->second.launch);
-}
-
 // Without what is already satisfied.
 Dependencies RecordOrder::dependencies_of(const Record& r) const {
   Dependencies d;
@@ -39,22 +34,31 @@ Dependencies RecordOrder::dependencies_of(const Record& r) const {
       d.bytes = t.bytes;
     }
   }
-  if (CUgraphExec exec = launched_exec(r); exec && waits_for_launch(exec)) {
-    Dependencies launch = launches_.at(exec).launch;
-    d.queue = launch.queue;
-    d.sequence = launch.sequence;
+  if (queues_.idle()) return d;
+  if (CUgraphExec exec = launched_exec(r)) {
+    if (auto it = launches_.find(exec); it != launches_.end())
+      require(d, it->second.launch.queue, it->second.launch.sequence);
+    for (uint32_t id : s_.graph_events.named(exec).awaited)
+      if (EventState* e = graph_event(id)) require(d, e->stream, e->sequence);
   }
-  EventState* e = r.operation->op == Op::wait_event && !queues_.idle() ? named_event(r) : nullptr;
-  if (!e) return d;
-  Dependencies event{e->stream, e->sequence, 0, 0};
-  if (queues_.satisfied(event)) return d;
-  d.queue = event.queue;
-  d.sequence = event.sequence;
+  EventState* e = r.operation->op == Op::wait_event ? named_event(r) : nullptr;
+  if (e) require(d, e->stream, e->sequence);
   return d;
 }
 
-// A captured record becomes a node, which waits for nothing. A stream joins a capture by waiting for
-// one of its events. The client has waited for the earlier work of the stream.
+// Adds a record of another stream for which to wait, unless it has run.
+void RecordOrder::require(Dependencies& d, uint32_t queue, uint64_t sequence) const {
+  if (queues_.satisfied({queue, sequence, 0, 0, {}})) return;
+  if (d.sequence) {
+    d.more.emplace_back(queue, sequence);
+    return;
+  }
+  d.queue = queue;
+  d.sequence = sequence;
+}
+
+// A captured record becomes a node, which waits for nothing. A stream joins a capture by waiting
+// for one of its events. The client has waited for the earlier work of the stream.
 bool RecordOrder::is_captured(const Record& r, const StreamState& st) const {
   bool joins = s_.active_captures && r.event && r.event->captured;
   return (st.capturing || joins) && !queues_.busy(st.id);
@@ -66,6 +70,7 @@ Admission RecordOrder::admit(Record& r) {
   bind_event(r);
   Dependencies d = dependencies_of(r);
   if (is_captured(r, *st) && !d.transfer) return Admission::run;
+  bind_launch(r, 0);
   bool ready = !d.transfer && !d.sequence;
   if (ready && (queues_.idle() || (!queues_.busy(st->id) && queues_.legacy_order_holds(*st))))
     return Admission::run;
@@ -86,6 +91,7 @@ Admission RecordOrder::park(const Record& r, const StreamState& st, const Depend
     ParkedLaunch& parked = launches_[exec];
     parked.launch.queue = st.id;
     parked.launch.sequence = sequence;
+    bind_launch(r, sequence);
   }
   return Admission::parked;
 }
@@ -100,9 +106,26 @@ void RecordOrder::forget_launches() {
   forget_at_ = 2 * launches_.size() + kForgetAt;
 }
 
+EventState* RecordOrder::graph_event(uint32_t id) const {
+  auto it = s_.events.find(id);
+  return it == s_.events.end() ? nullptr : &it->second;
+}
+
+// Later waits for what the graph records wait for this launch. Sequence 0: it is not parked.
+void RecordOrder::bind_launch(const Record& r, uint64_t sequence) {
+  CUgraphExec exec = launched_exec(r);
+  if (!exec) return;
+  for (uint32_t id : s_.graph_events.named(exec).recorded)
+    if (EventState* e = graph_event(id)) {
+      e->stream = r.head.stream;
+      e->sequence = sequence;
+    }
+}
+
 // The caller waits for the reply, so later launches of the program come after this record.
 Admission RecordOrder::admit_change(const Record& r) {
-  CUgraphExec exec = launches_.empty() ? nullptr : changed_exec(r);
+  CUgraphExec exec = changed_exec(r);
+  s_.graph_events.change(exec);
   auto it = launches_.find(exec);
   if (!exec || it == launches_.end()) return Admission::run;
   ParkedLaunch& parked = it->second;

@@ -3,8 +3,9 @@
 // Records of one stream run in order. A barrier record runs after everything that is parked. A
 // record also waits for the bulk bytes that it needs, for parked records of streams that the legacy
 // stream orders with its own, and for the parked record of an event that it names. Launches of one
-// executable graph run in order, and before later changes of it. Records of a capture wait for
-// nothing: it ends at once when the client says so.
+// executable graph run in order, and before later changes of it. A launch is a record of the events
+// that the graph records, and waits for those for which the graph waits. Records of a capture wait
+// for nothing: it ends at once when the client says so.
 //
 // Thread safety: executor thread only.
 #pragma once
@@ -35,11 +36,13 @@ class RecordOrder {
   EventState* named_event(const Record& r) const;  // null: the record names none that exists
   void bind_event(Record& r);
   bool is_captured(const Record& r, const StreamState& st) const;
+  EventState* graph_event(uint32_t id) const;  // null: it exists no longer
+  void bind_launch(const Record& r, uint64_t sequence);
+  void require(Dependencies& d, uint32_t queue, uint64_t sequence) const;
   Dependencies dependencies_of(const Record& r) const;
   Admission park(const Record& r, const StreamState& st, const Dependencies& dependencies);
   CUgraphExec changed_exec(const Record& r) const;  // null: none
   CUgraphExec launched_exec(const Record& r) const;
-  bool waits_for_launch(CUgraphExec exec) const;
   void forget_launches();
   Session& s_;
   StreamQueues& queues_;

@@ -45,6 +45,7 @@ CUevent Session::event_handle(uint32_t event_id) {
   EventState& e = it->second;
   if (!e.current) e.current = std::make_shared<DriverEvent>(cu, e.flags);
   e.in_graph = true;
+  graph_events.add(e.current->handle, event_id);
   return e.current->handle;
 }
 

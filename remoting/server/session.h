@@ -24,6 +24,7 @@
 #include "server/event.h"
 #include "server/function_table.h"
 #include "server/graph_buffers.h"
+#include "server/graph_events.h"
 #include "server/graph_functions.h"
 #include "server/handle_map.h"
 #include "server/link.h"
@@ -76,6 +77,7 @@ struct Session {
   Objects<Charge> objects;
   GraphBuffers graph_buffers;
   GraphFunctions graph_functions;
+  GraphEvents graph_events;
 
   // Device memory.
   std::atomic<uint32_t> charged_contexts{0};    // a bit for each device; thread `memory` sets them

@@ -24,11 +24,16 @@ bool StreamQueues::held(uint32_t queue) const {
   return it != queues_.end() && it->second.hold;
 }
 
+bool StreamQueues::has_run(uint32_t queue, uint64_t sequence) const {
+  if (!sequence) return true;
+  auto it = queues_.find(queue);
+  return it == queues_.end() || it->second.first() > sequence;
+}
+
 bool StreamQueues::satisfied(const Dependencies& d) const {
   if (d.transfer && !bulk_.has(d.transfer, d.bytes)) return false;
-  if (!d.sequence) return true;
-  auto it = queues_.find(d.queue);
-  return it == queues_.end() || it->second.first() > d.sequence;
+  return has_run(d.queue, d.sequence) &&
+         std::ranges::all_of(d.more, [&](auto& o) { return has_run(o.first, o.second); });
 }
 
 // True if every record that the legacy stream orders before `sequence` of this queue has run.

@@ -27,6 +27,7 @@ struct Dependencies {
   uint64_t sequence = 0;  //
   uint64_t transfer = 0;  // so many bytes of this bulk transfer have arrived; 0: none
   uint64_t bytes = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> more;  // the same of other queues and sequences
 };
 
 class StreamQueues {
@@ -97,6 +98,7 @@ class StreamQueues {
   Queue& make_busy(uint32_t queue, const LegacyOrder& order);
   uint64_t append(uint32_t queue, const LegacyOrder& order, const Record& record,
                   const Dependencies& dependencies);
+  bool has_run(uint32_t queue, uint64_t sequence) const;
   bool ready(uint32_t id, const Queue& q) const;
   bool run_head(uint32_t id);
   bool run_pass();

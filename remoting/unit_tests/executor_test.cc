@@ -186,7 +186,7 @@ TEST_F(ExecutorTest, CopyToACapturedStreamRecordsNoEvent) {
 }
 
 struct GraphCall {
-  char name;  // l: launch, c: change
+  char name;  // l: launch, c: change; of an event, r: record, w: wait
   uint64_t exec;
   bool operator==(const GraphCall&) const = default;
 };
@@ -259,6 +259,73 @@ TEST_F(GraphOrderTest, ChangeRunsAtOnceWithoutParkedLaunch) {
   launch(kOther, kExec);
   change(kExec);
   EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}, {'c', kExec}}));
+  end_host_function();
+}
+
+CUevent g_event_of_node;
+CUgraphNodeType g_type_of_node;
+
+// The executable graph has one node, which names an event.
+class GraphEventTest : public GraphOrderTest {
+ protected:
+  static constexpr uint32_t kEvent = 40;
+  GraphEventTest() {
+    t.cu.cuEventCreate = [](CUevent* e, unsigned) {
+      static uint64_t created = 0;
+      *e = (CUevent)++created;
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuGraphNodeGetType = [](CUgraphNode, CUgraphNodeType* type) {
+      *type = g_type_of_node;
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuGraphEventRecordNodeGetEvent =
+        t.cu.cuGraphEventWaitNodeGetEvent = [](CUgraphNode, CUevent* e) {
+          *e = g_event_of_node;
+          return CUDA_SUCCESS;
+        };
+    t.cu.cuEventRecord = [](CUevent e, CUstream) {
+      if (e == g_event_of_node) g_graph_calls.push_back({'r', 0});
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuStreamWaitEvent = [](CUstream, CUevent e, unsigned) {
+      if (e == g_event_of_node) g_graph_calls.push_back({'w', 0});
+      return CUDA_SUCCESS;
+    };
+    send(wire::Op::create_event, 0, {kEvent, 0});
+    g_event_of_node = t.session->event_handle(kEvent);
+  }
+  void note(CUgraphNodeType type) {
+    g_type_of_node = type;
+    t.session->graph_events.note(t.cu, (CUgraphExec)(uint64_t)kExec, nullptr);
+  }
+};
+
+TEST_F(GraphEventTest, WaitFollowsParkedLaunchThatRecordsItsEvent) {
+  note(CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  launch(kLegacy, kExec);
+  EXPECT_TRUE(send(wire::Op::wait_event, kOther, {kEvent}));
+  executor.advance();
+  EXPECT_EQ(g_graph_calls, Calls{});
+  end_host_function();
+  EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}, {'w', 0}}));
+}
+
+TEST_F(GraphEventTest, LaunchFollowsParkedRecordOfAnEventForWhichItWaits) {
+  note(CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+  EXPECT_TRUE(send(wire::Op::record_event, kLegacy, {kEvent}));
+  launch(kOther, kExec);
+  executor.advance();
+  EXPECT_EQ(g_graph_calls, Calls{});
+  end_host_function();
+  EXPECT_EQ(g_graph_calls, (Calls{{'r', 0}, {'l', kExec}}));
+}
+
+TEST_F(GraphEventTest, LaunchWaitsForNoRecordOfAnotherEvent) {
+  note(CU_GRAPH_NODE_TYPE_EMPTY);
+  EXPECT_TRUE(send(wire::Op::record_event, kLegacy, {kEvent}));
+  launch(kOther, kExec);
+  EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}}));
   end_host_function();
 }
 
