@@ -14,14 +14,15 @@ from tests.remoting.node import LocalNode, b64
 
 
 class SharedNode(LocalNode):
-    """A node with one allocation, which share() replaces by several."""
+    """A node with one allocation. share() replaces it by several; add_share() adds one."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self.shares: list[Grant] = []
+        self.is_replaced = False
         super().__init__(*arguments, **settings)
 
     def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
-        whole = super().grants(fence=fence, granted=granted and not self.shares)
+        whole = super().grants(fence=fence, granted=granted and not self.is_replaced)
         return Grants(
             whole.generation,
             whole.appliance_seconds,
@@ -43,7 +44,7 @@ class SharedNode(LocalNode):
         Each has its percent of `gpus` GPUs.
         """
         modes = modes or ["shared"] * len(percents)
-        self.shares = []
+        self.shares, self.is_replaced = [], True
         for percent, mode in zip(percents, modes, strict=True):
             self._add(percent, memory_bytes, mode, gpus)
         self.grant()

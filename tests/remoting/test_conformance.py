@@ -54,6 +54,7 @@ ONE_MODE = {"ipc_ends": "shared memory"}
 """It waits for seconds until sessions have ended; nothing of it depends on the transport."""
 MINUTES = {"causality"}
 """Each of its thousands of rounds waits for the GPU."""
+SECONDS = 120
 RUNS = [
     pytest.param(
         name, mode, marks=[pytest.mark.long] if name in MINUTES and mode != "shared memory" else []
@@ -65,9 +66,9 @@ RUNS = [
 ]
 
 
-def output(program: Path, env: dict[str, str]) -> str:
+def output(program: Path, env: dict[str, str], seconds: float = SECONDS) -> str:
     done = subprocess.run(
-        [program], env=env, capture_output=True, text=True, timeout=120, check=False
+        [program], env=env, capture_output=True, text=True, timeout=seconds, check=False
     )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
