@@ -75,6 +75,11 @@ def node(neighbour: Neighbour) -> Iterator[SharedNode]:
         yield node
 
 
+def test_neighbour_without_anything_beside_it_is_noticed(neighbour: Neighbour) -> None:
+    with pytest.raises(AssertionError, match="for itself"), neighbour.beside():
+        pass
+
+
 @pytest.mark.parametrize(("name", "mode"), PROGRAMS)
 def test_output_is_equal_directly_and_beside_a_neighbour(
     node: SharedNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, mode: str

@@ -17,18 +17,19 @@ import tomllib
 from deploy.supervisor import ROOT
 from tests.suites import suite_failures
 from tests.suites.suite_definitions import SUITES
-from tests.suites.suite_failures import Expected
+from tests.suites.suite_failures import BESIDE, REMOTED, Expected
 from tests.suites.suite_run import Outcome
 
 PAGE = ROOT / "docs" / "compatibility.md"
 RESULTS = Path(__file__).with_name("results")
-GPUS = ("software GPU", "NVIDIA GPU")
-MODES = ("direct", "remoted")
+MODES = {"software GPU": ("direct", REMOTED, BESIDE), "NVIDIA GPU": ("direct", REMOTED)}
+GPUS = tuple(MODES)
 HEAD = """# Compatibility
 
-Test suites of other projects, run directly on a GPU and through remoting. A test counts as listed
-if it fails for a reason that `tests/suites/failures` names. `./test --long suite NAME SOURCE` runs
-a suite from a checkout. It fails on any other failure; a complete run writes this page.
+Test suites of other projects, run directly on a GPU, through remoting, and through remoting beside
+an allocation that keeps the GPU busy. A test counts as listed if it fails for a reason that
+`tests/suites/failures` names. `./test --long suite NAME SOURCE` runs a suite from a checkout. It
+fails on any other failure; a complete run writes this page.
 
 | Suite | Version | GPU | Run | Passed | Failed, listed | Failed otherwise | Skipped by the suite |
 |---|---|---|---|---|---|---|---|
@@ -74,7 +75,7 @@ def page() -> str:
 def rows(name: str) -> str:
     path = RESULTS / f"{name}.json"
     result = json.loads(path.read_text()) if path.exists() else {}
-    return "".join(row(name, gpu, mode, result.get(gpu, {})) for gpu in GPUS for mode in MODES)
+    return "".join(row(name, gpu, mode, result.get(gpu, {})) for gpu in GPUS for mode in MODES[gpu])
 
 
 def row(name: str, gpu: str, mode: str, result: Mapping[str, Any]) -> str:

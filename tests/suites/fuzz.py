@@ -5,7 +5,8 @@ and targets it runs all so long that they take ten million inputs in total, or f
 starts from its seeds and its committed corpus (tests/corpus/TARGET), and fuzzing adds to both. It
 prints the executions and the share of the decoder's branches that were taken. `emitted`
 (fuzz_emitted.py) generates kernels without libFuzzer. `calls` (fuzz_calls.py) calls the exported
-functions with bad arguments; `./test --long fuzz calls` executes ten million calls.
+functions with bad arguments; `./test --long fuzz calls` executes ten million calls. `calls-beside`
+does so while a second allocation keeps the GPU busy.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ MAX_ROUNDS = 4
 """A slow or busy machine needs more than one for the inputs."""
 EMITTED = "emitted"
 CALLS = "calls"
+CALLS_BESIDE = "calls-beside"
 CORPUS = ROOT / "tests" / "corpus"
 
 
@@ -118,8 +120,8 @@ def executed(name: str, seconds: int) -> tuple[int, str]:
     """Build and run a target. Return the number of its inputs, and a problem if there is one."""
     if name == EMITTED:
         return fuzz_emitted.fuzz(seconds)
-    if name == CALLS:
-        return fuzz_calls.fuzz(seconds)
+    if name in (CALLS, CALLS_BESIDE):
+        return fuzz_calls.fuzz(seconds, beside=name == CALLS_BESIDE)
     folder = Path(tempfile.mkdtemp(prefix=f"busbar-fuzz-{name}-"))
     target = build(name)
     done = run(name, target, folder, [f"-max_total_time={seconds}"])
@@ -161,9 +163,9 @@ def run_targets(names: list[str], seconds: int, least: int) -> list[str]:
 def main() -> None:
     seconds = next((int(a) for a in sys.argv[1:] if a.isdigit()), 0)
     chosen = [a for a in sys.argv[1:] if not a.isdigit()]
-    limit = seconds if chosen == [CALLS] else seconds or SECONDS
+    limit = seconds if chosen in ([CALLS], [CALLS_BESIDE]) else seconds or SECONDS
     least = 0 if seconds or chosen else INPUTS
-    problems = run_targets(chosen or [*TARGETS, EMITTED, CALLS], limit, least)
+    problems = run_targets(chosen or [*TARGETS, EMITTED, CALLS, CALLS_BESIDE], limit, least)
     if problems:
         raise SystemExit("\n".join(problems))
 

@@ -2,6 +2,7 @@
 
 The program of tests/remoting/calls executes them, each batch in one process; a crash names its
 function. Every tenth batch runs directly on the software GPU, whose crash would end a session.
+Beside a neighbour, a second allocation keeps the GPU of the remoted batches busy.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
+from remoting.bench.shared_node import SharedNode
 from tests.remoting.calls import program, results
+from tests.remoting.neighbour import busy_while
 from tests.remoting.node import LocalNode, direct_environment
 
 CALLS = 10_000_000
@@ -69,24 +73,26 @@ class Batches:
             self.run_one()
 
 
-def fuzz(seconds: int) -> tuple[int, str]:
+def fuzz(seconds: int, *, beside: bool = False) -> tuple[int, str]:
     """Execute calls for a time, or ten million without one. Return their number and a problem."""
-    node = LocalNode()
-    batches = Batches(program.build(node.folder), node, seconds)
-    with ThreadPoolExecutor(WORKERS) as workers:
-        for worker in [workers.submit(batches.work) for _ in range(WORKERS)]:
-            worker.result()
+    node = SharedNode()
+    with busy_while(node) if beside else nullcontext():
+        batches = Batches(program.build(node.folder), node, seconds)
+        with ThreadPoolExecutor(WORKERS) as workers:
+            for worker in [workers.submit(batches.work) for _ in range(WORKERS)]:
+                worker.result()
     node.stop()
+    name = "calls beside a neighbour" if beside else "calls"
     done, took = batches.done, time.monotonic() - batches.start
     rate = sum(done.values()) / took
     print(
-        f"calls: {done['remoted']} calls remoted, {done['direct']} directly, {rate:.0f} a second,"
+        f"{name}: {done['remoted']} calls remoted, {done['direct']} directly, {rate:.0f} a second,"
         f" {batches.lost} processes ended early",
         flush=True,
     )
     if batches.lost > max(FEW_LOST, MOST_LOST * sum(done.values()) / BATCH):
         batches.problems.append(f"{batches.lost} processes ended early")
-    return sum(done.values()), "\n".join(f"calls: {problem}" for problem in batches.problems)
+    return sum(done.values()), "\n".join(f"{name}: {problem}" for problem in batches.problems)
 
 
 def main() -> None:

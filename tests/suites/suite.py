@@ -1,5 +1,7 @@
 """Runs a test suite of another project from a checkout, directly on a GPU and through remoting.
 
+On the software GPU it also runs while a second allocation keeps the GPU busy.
+
 The command fails if a run differs from the list of expected failures, failures/NAME.toml. It
 changes nothing in the checkout. A complete run records its counts and writes docs/compatibility.md.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 from tests.suites import compatibility, suite_failures
 from tests.suites.suite_definitions import SUITES, Suite
 from tests.suites.suite_environment import FOLDER, NO_NVJITLINK, prepare
+from tests.suites.suite_failures import BESIDE
 from tests.suites.suite_modes import NVIDIA, SOFTWARE, Mode
 from tests.suites.suite_run import Outcome, Runner
 
@@ -89,11 +92,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("name", choices=sorted(SUITES))
     parser.add_argument("source", type=Path, nargs="?", help="a checkout of the suite's project")
     parser.add_argument("--select", nargs="+", default=[], metavar="FILE[::TEST]")
-    parser.add_argument("--only", choices=sorted(SOFTWARE), help="one of the two runs")
+    parser.add_argument("--only", choices=sorted(SOFTWARE), help="one of the runs")
     parser.add_argument("--gpu", action="store_true", help="use this machine's NVIDIA GPU")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help="a file for the tests that did not pass")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.gpu and options.only == BESIDE:
+        parser.error("--only beside needs the software GPU")
+    return options
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The lists of expected failures: failures/NAME.toml.
 
 Each `[[failures]]` has a `reason` and `tests`; in a name, `*` stands for any characters. `where`
-limits it to "direct" or "remoted".
+limits it to "direct" or "remoted". Beside a neighbour, what fails is the same as remoted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tomllib
 from tests.suites.suite_run import Outcome
 
 FOLDER = Path(__file__).with_name("failures")
+REMOTED, BESIDE = "remoted", "beside"
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Expected:
         return self._expression.fullmatch(test) is not None
 
 
-def read(path: Path, where: str) -> list[Expected]:
-    """Return the expected failures of a list that hold for `where`."""
+def read(path: Path, mode: str) -> list[Expected]:
+    """Return the expected failures of a list that hold for a mode."""
     groups = tomllib.loads(path.read_text()).get("failures", [])
+    where = REMOTED if mode == BESIDE else mode
     return [
         Expected(pattern, group["reason"])
         for group in groups

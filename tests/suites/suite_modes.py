@@ -1,4 +1,4 @@
-"""The two ways in which a suite runs: directly on a GPU, and through remoting."""
+"""The ways in which a suite runs: directly on a GPU, through remoting, and beside a neighbour."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pathlib import Path
 
 from nodes.launcher_control import Partition
 from remoting.bench.gpu.machine import GpuNode, nvidia_gpu
+from remoting.bench.shared_node import SharedNode
 from remoting.cli.run_command import software_gpu_variables
+from tests.remoting import neighbour
 from tests.remoting.node import LocalNode, direct_environment
+from tests.suites.suite_failures import BESIDE, REMOTED
 
 MEMORY_BYTES = 4 << 30
 """Memory of each of the two software GPUs; tests of larger arrays are skipped."""
@@ -35,12 +38,27 @@ def direct() -> Iterator[Environment]:
 
 @contextmanager
 def remoted() -> Iterator[Environment]:
-    node = LocalNode(BUSBAR_SOFTGPU_MEMORY_BYTES=str(MEMORY_BYTES))
-    node.partitions = tuple(Partition(gpu, MEMORY_BYTES, 100) for gpu in node.gpus)
+    with granted(MEMORY_BYTES, 100) as node:
+        yield lambda: node.remote_environment() | software_gpu_variables()
+
+
+@contextmanager
+def beside_a_neighbour() -> Iterator[Environment]:
+    """Let a second allocation keep the first GPU busy."""
+    memory_bytes = MEMORY_BYTES + neighbour.MEMORY_BYTES
+    with granted(memory_bytes, 100 - neighbour.PERCENT) as node, neighbour.busy_while(node):
+        yield lambda: node.remote_environment() | software_gpu_variables()
+
+
+@contextmanager
+def granted(gpu_bytes: int, percent: int) -> Iterator[SharedNode]:
+    """Start a node with two GPUs, of which an allocation has MEMORY_BYTES and a percentage each."""
+    node = SharedNode(BUSBAR_SOFTGPU_MEMORY_BYTES=str(gpu_bytes))
+    node.partitions = tuple(Partition(gpu, MEMORY_BYTES, percent) for gpu in node.gpus)
     node.grant()
     try:
         with renewed_tickets(node):
-            yield lambda: node.remote_environment() | software_gpu_variables()
+            yield node
     finally:
         node.stop()
 
@@ -78,5 +96,9 @@ def remoted_on_nvidia() -> Iterator[Environment]:
         node.stop()
 
 
-SOFTWARE: dict[str, Mode] = {"direct": direct, "remoted": remoted}
+SOFTWARE: dict[str, Mode] = {
+    "direct": direct,
+    REMOTED: remoted,
+    BESIDE: beside_a_neighbour,
+}
 NVIDIA: dict[str, Mode] = {"direct": direct_on_nvidia, "remoted": remoted_on_nvidia}

@@ -10,6 +10,7 @@ import pytest
 from deploy.supervisor import wait_for
 from tests.suites import compatibility, suite, suite_failures, suite_modes
 from tests.suites.suite_definitions import SUITES, Suite
+from tests.suites.suite_failures import BESIDE
 from tests.suites.suite_modes import SOFTWARE
 from tests.suites.suite_run import Outcome, Runner, read_outcomes, record_end, running_test
 
@@ -163,6 +164,7 @@ def test_complete_run_as_listed_is_recorded(sample_suite: Path) -> None:
     assert rows == [
         f"| sample | {pytest.__version__} | software GPU | direct | 3 | 0 | 0 | 0 |",
         f"| sample | {pytest.__version__} | software GPU | remoted | 2 | 1 | 0 | 0 |",
+        f"| sample | {pytest.__version__} | software GPU | {BESIDE} | 2 | 1 | 0 | 0 |",
         "| sample | | NVIDIA GPU | direct | unproven | | | |",
         "| sample | | NVIDIA GPU | remoted | unproven | | | |",
     ]
