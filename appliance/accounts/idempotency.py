@@ -26,7 +26,7 @@ from appliance.runtime.sealing import Purpose, UnreadableSecretError, seal, unse
 MAX_KEY_LENGTH = 200
 
 FIND_KEY = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
-LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+LOCK_KEY = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 Effect = Callable[[], tuple[int, dict[str, Any]]]
@@ -130,7 +130,7 @@ class Store:
         """Return the stored response after `authorize`, or run `effect` and store its own.
 
         Must be called inside a transaction. Raises ApplianceError with IDEMPOTENCY_MISMATCH if the
-        key was used with another digest.
+        key was used with another digest, and with BUSY if another appliance uses the key now.
         """
         self.lock()
         stored = FIND_KEY.first(user_id=self.user_id, key=self.key)
@@ -154,14 +154,21 @@ class Store:
         return status, body
 
     def lock(self) -> None:
-        """Wait for a transaction of another appliance with this key, if there is one.
+        """Hold the key until the end of the transaction. Raises ApplianceError BUSY, see above.
 
         Two that both find no stored response would both run the effect, and the unique key would
-        fail one of them. SQLite has one writer.
+        fail one of them. A wait would hold the writer thread, and two group commits could wait for
+        each other. SQLite has one writer.
         """
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute(LOCK_KEY, [self.owner.decode()])
+        if connection.vendor != "postgresql":
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK_KEY, [self.owner.decode()])
+            if not cursor.fetchone()[0]:
+                raise ApplianceError(
+                    Code.BUSY,
+                    "A request with this Idempotency-Key is in progress; repeat it later.",
+                )
 
     @property
     def owner(self) -> bytes:

@@ -157,7 +157,8 @@ DESCRIPTIONS: dict[Code, Description] = {
         "Try again later, or sign in with a password. The appliance's log has the reason.",
     ),
     Code.BUSY: Description(
-        "The write queue is full.",
+        "The write queue is full, another process changes the same objects, or a request with the "
+        "same `Idempotency-Key` is in progress. The request changed nothing.",
         "Repeat the request after the time in `Retry-After`, in seconds.",
     ),
     Code.DISK_FULL: Description(

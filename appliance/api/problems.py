@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.api.errors import STATUS, ApplianceError, Code, problem_type
+from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
 from appliance.db.writer import WriterBusyError
 from appliance.runtime.disk_space import is_disk_full
 
@@ -77,6 +78,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         return problem(Code.BUSY, str(error), request)
     if is_disk_full(error):
         return problem(Code.DISK_FULL, DISK_FULL, request)
+    if is_lock_conflict(error):
+        return problem(Code.BUSY, LOCK_CONFLICT, request)
     if isinstance(error, exceptions.ValidationError):
         return problem(
             Code.INVALID,

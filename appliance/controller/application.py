@@ -16,6 +16,7 @@ from appliance.api import refusals
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.problems import DISK_FULL
 from appliance.db import change_log
+from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
 from appliance.db.writer import (
     WriterBusyError,
     directory_login_pool,
@@ -80,6 +81,8 @@ class ControllerApplication:
         except Exception as error:
             if is_disk_full(error):
                 return problem_of(ApplianceError(Code.DISK_FULL, DISK_FULL))
+            if is_lock_conflict(error):
+                return problem_of(ApplianceError(Code.BUSY, LOCK_CONFLICT))
             log.exception("controller: %s %s failed", scope["method"], scope["path"])
             return problem_of(
                 ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")
