@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 
 from appliance.db import change_log, origin
 from appliance.runtime.failpoints import failpoint
@@ -200,12 +200,18 @@ class Writer:
                 return
 
     def _commit(self, batch: Writes) -> None:
+        """Commit writes together. If a foreign key fails, which only a commit tells, one by one."""
         try:
             # With other schedulers on PostgreSQL, errors are ordinary and batches would often fail.
             done = None if settings.ENVIRONMENT.database else commit_batch(batch)
             done = commit_with_savepoints(batch) if done is None else done
             failpoint("commit.after")
         except Exception as error:
+            if isinstance(error, IntegrityError) and len(batch) > 1:
+                change_log.roll_back()
+                for write in batch:
+                    self._commit([write])
+                return
             log.exception("writer: commit failed, %d writes were rolled back", len(batch))
             change_log.roll_back()
             connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -14,6 +15,7 @@ from rest_framework.test import APIClient
 
 from appliance.accounts.models import Project
 from appliance.db import change_log, writer
+from appliance.db.deleted_rows import is_missing_row
 from appliance.db.writer import Writer, run_in_savepoint
 from appliance.runtime.disk_space import is_disk_full
 from tests.appliance.conftest import Cast
@@ -60,6 +62,19 @@ def test_failed_write_does_not_affect_others_of_the_same_commit(writer_thread: W
     assert {"first", "last"} <= set(
         Project.objects.values_list("name", flat=True)
     ) and not Project.objects.filter(name="half").exists()
+
+
+def test_reference_to_a_deleted_row_does_not_affect_others_of_the_same_commit(
+    writer_thread: Writer,
+) -> None:
+    def refers() -> None:
+        Project.objects.create(name="astray", department_id=uuid4())
+
+    first, bad, last = submit_together(writer_thread, add("first"), refers, add("last"))
+    assert (first.result(TIMEOUT_SECONDS), last.result(TIMEOUT_SECONDS)) == ("first", "last")
+    assert is_missing_row(bad.exception(TIMEOUT_SECONDS) or AssertionError("no error"))
+    stored = set(Project.objects.values_list("name", flat=True))
+    assert {"first", "last"} <= stored and "astray" not in stored
 
 
 def test_full_queue_rejects_optional_writes_and_accepts_mandatory_ones(
