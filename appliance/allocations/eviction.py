@@ -21,7 +21,7 @@ from appliance.allocations.models import (
     Session,
     SessionState,
 )
-from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
@@ -34,7 +34,7 @@ def evict(
     *, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_seconds: float = 0.0
 ) -> Allocation:
     """End an allocation. With a grace period, one that is active or suspended gets notice."""
-    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    allocation = allocation_by_id(allocation_id)
     end(allocation, reason=reason, actor=actor, grace_seconds=grace_seconds)
     return allocation
 
@@ -42,7 +42,7 @@ def evict(
 @write_transaction
 def release(*, allocation_id: UUID, actor: str) -> None:
     """End an allocation because a user asks for it, and record it for the audit."""
-    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    allocation = allocation_by_id(allocation_id)
     before = values_of(allocation)
     end(allocation, reason=f"released by {actor}", actor=actor)
     record_changed(allocation, before)

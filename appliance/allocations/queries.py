@@ -29,6 +29,13 @@ RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_
 """Without the state: SQLite would scan all active allocations."""
 
 
+def allocation_by_id(allocation_id: UUID) -> Allocation:
+    """Return an allocation. Raises Allocation.DoesNotExist."""
+    if (found := ALLOCATIONS_BY_ID.first(ids=[allocation_id])) is None:
+        raise Allocation.DoesNotExist
+    return found
+
+
 def waiting_allocations() -> list[Allocation]:
     """Return the requests in the queue, and the active allocations that wait to grow.
 

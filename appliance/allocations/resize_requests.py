@@ -12,7 +12,7 @@ from appliance.allocations.actions import resize_refusal
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
-from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size
 from appliance.allocations.scheduler import run_tick
 from appliance.allocations.sizes import SizedPartition
@@ -46,7 +46,7 @@ def resize(
             GPUs or the limits can never give the size, DISK_FULL if it would have to grow and the
             appliance has too little space.
     """
-    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    allocation = allocation_by_id(allocation_id)
     raise_refusal(resize_refusal(user, allocation))
     size = Size(
         allocation.percent if percent is None else percent,

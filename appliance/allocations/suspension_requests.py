@@ -12,7 +12,7 @@ from appliance.allocations import suspending
 from appliance.allocations.actions import resume_refusal, suspend_refusals
 from appliance.allocations.lifecycle import SUSPEND_TASK
 from appliance.allocations.models import Allocation
-from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
@@ -29,7 +29,7 @@ def suspend(*, allocation_id: UUID, user: User) -> None:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
             not active or changed concurrently, NOT_SUPPORTED if a node cannot suspend sessions.
     """
-    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    allocation = allocation_by_id(allocation_id)
     (refusal,) = suspend_refusals(user, [allocation])
     raise_refusal(refusal)
     before = values_of(allocation)
@@ -45,7 +45,7 @@ def resume(*, allocation_id: UUID, user: User) -> None:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
             not suspended, or changed concurrently.
     """
-    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    allocation = allocation_by_id(allocation_id)
     raise_refusal(resume_refusal(user, allocation))
     before = values_of(allocation)
     suspending.resume(allocation, user)

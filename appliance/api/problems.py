@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +13,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.api.errors import STATUS, ApplianceError, Code, problem_type
+from appliance.db.deleted_rows import is_missing_row
 from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
 from appliance.db.writer import WriterBusyError
 from appliance.runtime.disk_space import is_disk_full
 
+log = logging.getLogger(__name__)
+
 DISK_FULL = "The disk of the appliance is full. Nothing was changed; free space and try again."
+NOT_FOUND = "The object does not exist, or you have no permission to see it."
 SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
 
 
@@ -94,11 +99,10 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, exceptions.PermissionDenied):
         return problem(Code.DENIED, str(error.detail), request)
     if isinstance(error, Http404 | exceptions.NotFound):
-        return problem(
-            Code.NOT_FOUND,
-            "The object does not exist, or you have no permission to see it.",
-            request,
-        )
+        return problem(Code.NOT_FOUND, NOT_FOUND, request)
+    if is_missing_row(error):
+        log.info("api: an object was deleted during the request", exc_info=error)
+        return problem(Code.NOT_FOUND, NOT_FOUND, request)
     if isinstance(error, exceptions.APIException):
         response = problem(Code.INVALID, str(error.detail), request)
         response.status_code = error.status_code

@@ -14,8 +14,9 @@ from typing import Any
 
 from appliance.api import refusals
 from appliance.api.errors import ApplianceError, Code
-from appliance.api.problems import DISK_FULL
+from appliance.api.problems import DISK_FULL, NOT_FOUND
 from appliance.db import change_log
+from appliance.db.deleted_rows import is_missing_row
 from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
 from appliance.db.writer import (
     WriterBusyError,
@@ -83,6 +84,8 @@ class ControllerApplication:
                 return problem_of(ApplianceError(Code.DISK_FULL, DISK_FULL))
             if is_lock_conflict(error):
                 return problem_of(ApplianceError(Code.BUSY, LOCK_CONFLICT))
+            if is_missing_row(error):
+                return problem_of(ApplianceError(Code.NOT_FOUND, NOT_FOUND))
             log.exception("controller: %s %s failed", scope["method"], scope["path"])
             return problem_of(
                 ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")
