@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KeyTransform
+from django.db.models import Func, Q, QuerySet, TextField, Value
 
 from appliance.api.errors import ApplianceError, Code
 
@@ -18,25 +16,22 @@ MAX_VALUES = 32
 R = TypeVar("R", bound=QuerySet[Any])
 
 
-class LabelValue(KeyTransform):
-    """The value of a label, as JSON.
+class LabelValue(Func):
+    """The value of a label, NULL without it. Arguments are the column and the key.
 
-    For `KeyTransform` a key of digits is the index of an array: it finds no label, and PostgreSQL
-    refuses a large one.
+    Keys are compared as they are. SQLite's paths know no escapes, so no path names all keys, and
+    for Django's transforms a key of digits is the index of an array.
     """
 
-    def as_sqlite(
-        self, compiler: Any, connection: Any, *_: Any, **__: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        column, parameters = compiler.compile(self.lhs)
-        path = f"$.{json.dumps(self.key_name)}"
-        return f"JSON_EXTRACT({column}, %s)", (*parameters, path)
+    arity = 2
+    output_field = TextField()
 
-    def as_postgresql(
-        self, compiler: Any, connection: Any, *_: Any, **__: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        column, parameters = compiler.compile(self.lhs)
-        return f"({column} -> %s)", (*parameters, self.key_name)
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        template = "(SELECT value FROM JSON_EACH(%(expressions)s))"
+        return self.as_sql(compiler, connection, template=template, arg_joiner=") WHERE (key = ")
+
+    def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        return self.as_sql(compiler, connection, template="(%(expressions)s)", arg_joiner=" ->> ")
 
 
 class Requirement(NamedTuple):
@@ -100,14 +95,14 @@ def select_by_labels(rows: R, column: str, requirements: Iterable[Requirement]) 
     Rows without the label meet `notin`.
     """
     for number, (key, operator, values) in enumerate(requirements):
-        has_key = Q(**{f"{column}__has_key": key})
-        if operator in ("exists", "absent"):
-            rows = rows.filter(has_key if operator == "exists" else ~has_key)
-            continue
         name = f"label{number}"
-        one_of = Q()
-        for value in values:
-            one_of |= Q(**{name: value})
-        rows = rows.alias(**{name: LabelValue(key, column)})
-        rows = rows.filter(one_of if operator == "in" else ~has_key | ~one_of)
+        is_absent = Q(**{f"{name}__isnull": True})
+        one_of = Q(**{f"{name}__in": values})
+        conditions = {
+            "exists": ~is_absent,
+            "absent": is_absent,
+            "in": one_of,
+            "notin": is_absent | ~one_of,
+        }
+        rows = rows.alias(**{name: LabelValue(column, Value(key))}).filter(conditions[operator])
     return rows

@@ -66,6 +66,31 @@ def test_selector_keeps_the_objects_that_meet_all_requirements(
     assert sorted(gpu["node"] for gpu in gpus) == expected.split()
 
 
+HOSTILE_KEYS = (
+    *('a"b', '"', "a'b", "a.b", "a[0]", "$", "$.rack", "#", "0", "10000000000", "-1", "a\\b"),
+    *("__proto__", "constructor", "é", "%s", "rack}", "a b", "?", "{rack}"),
+)
+
+
+@pytest.mark.parametrize("key", HOSTILE_KEYS)
+def test_selector_finds_the_key_that_was_stored_and_no_other(
+    cast: Cast, client_of: Clients, labelled: None, key: str
+) -> None:
+    client = client_of(cast.olga)
+    node = Node.objects.get(name="c")
+    changed = client.patch(f"/api/v1/nodes/{node.pk}", {"labels": {key: "x"}}, format="json")
+    assert body(changed)["labels"] == {key: "x"}
+
+    def names(selector: str) -> list[str]:
+        response = client.get(f"/api/v1/nodes?labels={quote(selector)}")
+        return sorted(row["name"] for row in body(response)["items"])
+
+    others = ["a", "b", "none"]
+    assert names(f"{key}=x") == names(key) == ["c"]
+    assert names(f"!{key}") == names(f"{key}!=x") == others
+    assert names(f"{key}=y") == []
+
+
 @pytest.mark.parametrize(
     "selector",
     [

@@ -125,10 +125,10 @@ export const labelLines = (labels: unknown): string =>
 
 /** Read lines of KEY=VALUE. */
 export function labelsOf(lines: FieldValue | undefined): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const line of String(lines ?? "").split("\n")) {
-    const at = line.indexOf("=");
-    if (at > 0) found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
-  }
-  return found;
+  const pairs = String(lines ?? "")
+    .split("\n")
+    .map((line) => [line, line.indexOf("=")] as const)
+    .filter(([, at]) => at > 0)
+    .map(([line, at]) => [line.slice(0, at).trim(), line.slice(at + 1).trim()] as const);
+  return Object.fromEntries(pairs); // keys like __proto__ would be lost by assignment
 }
