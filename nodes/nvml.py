@@ -11,16 +11,16 @@ R = TypeVar("R")
 
 
 def read_optional(read: Callable[..., R], *arguments: Any) -> R | None:
-    """Return `read(*arguments)`, or None if NVML reports an error."""
+    """Return `read(*arguments)`, or None if NVML reports an error or a text that is none."""
     try:
         return read(*arguments)
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, UnicodeDecodeError):
         return None
 
 
 def decode_text(value: Any) -> str:
     """Return a string of NVML, which is bytes in older versions of pynvml."""
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def pci_bus_id(handle: Any) -> str:

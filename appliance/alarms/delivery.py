@@ -6,6 +6,7 @@ import ipaddress
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import chain
 from urllib.parse import urlsplit
 
 from django.db.models import F, Min
@@ -18,6 +19,7 @@ from appliance.alarms.lifecycle import note
 from appliance.alarms.models import ActionKind, AlarmAction, AlarmDefinition
 from appliance.alarms.node_maintenance import set_into_maintenance
 from appliance.db.writer import write_transaction
+from appliance.runtime.each import run_each
 from appliance.runtime.live_settings import current
 from appliance.runtime.sealing import Purpose, UnreadableSecretError, unseal
 from appliance.runtime.setting_sections import AlarmSettings
@@ -43,10 +45,16 @@ def deliver() -> int:
     claimed = [row for row in rows if count_attempt(row=row)]
     inventory = [row for row in claimed if row.kind == ActionKind.MAINTENANCE]
     others = [row for row in claimed if row.kind != ActionKind.MAINTENANCE]
-    for row in inventory:  # they do not wait for servers of others
-        finish(row=row, error=attempt(row))
-    for row, error in zip(others, _threads.map(attempt, others), strict=True):
-        finish(row=row, error=error)
+    results = chain(  # those of the inventory do not wait for servers of others
+        ((row, attempt(row)) for row in inventory),
+        zip(others, _threads.map(attempt, others), strict=True),
+    )
+    run_each(
+        "alarms: record of action",
+        results,
+        lambda result: finish(row=result[0], error=result[1]),
+        lambda result: f"{result[0].kind} of {result[0].definition.name}",
+    )
     return len(rows)
 
 
@@ -127,7 +135,14 @@ def text_of(error: Exception) -> str:
     return printable(str(error), MAX_ERROR)
 
 
+def host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
 def label(row: AlarmAction) -> str:
     if row.kind == ActionKind.WEBHOOK:
-        return f"webhook to {urlsplit(row.definition.webhook_url).hostname or 'no host'}"
+        return f"webhook to {host_of(row.definition.webhook_url) or 'no host'}"
     return f"script {row.definition.script}" if row.kind == ActionKind.SCRIPT else "maintenance"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from django.db.models import F
@@ -14,7 +15,7 @@ from appliance.alarms.actions import start_actions
 from appliance.alarms.findings import Finding
 from appliance.alarms.models import Alarm, AlarmDefinition, AlarmEntry, AlarmState
 from appliance.db.prepared import insert
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 
 
 @write_transaction
@@ -26,9 +27,12 @@ def raise_alarms(*, definition: AlarmDefinition, findings: Sequence[Finding]) ->
     ids = [finding.subject.id for finding in findings]
     known = Alarm.objects.open().filter(definition=definition, object_id__in=ids)
     has_alarm = set(known.values_list("object_id", flat=True))
-    for finding in findings:
-        if finding.subject.id not in has_alarm:
-            add_alarm(definition, finding)
+    run_each_in_savepoint(
+        f"alarms: raise of {definition.name}",
+        [finding for finding in findings if finding.subject.id not in has_alarm],
+        partial(add_alarm, definition),
+        lambda finding: finding.subject.name,
+    )
 
 
 def add_alarm(definition: AlarmDefinition, finding: Finding) -> None:
@@ -56,11 +60,14 @@ def add_alarm(definition: AlarmDefinition, finding: Finding) -> None:
 def clear(*, alarm_ids: Iterable[UUID], reason: str) -> None:
     """Clear those of the alarms that are open."""
     rows = Alarm.objects.open().filter(pk__in=list(alarm_ids)).select_related("definition")
-    for alarm in rows:
+
+    def clear_one(alarm: Alarm) -> None:
         set_state(alarm, AlarmState.CLEARED, cleared_at=timezone.now())
         entry = note(alarm, "cleared", SYSTEM, reason)
         if alarm.definition is not None:
             start_actions(alarm.definition, alarm, entry)
+
+    run_each_in_savepoint("alarms: clearing", rows, clear_one, lambda a: a.name)
 
 
 def set_state(alarm: Alarm, state: AlarmState, **values: datetime | str) -> None:

@@ -24,7 +24,7 @@ from appliance.allocations.models import (
 from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import AllocationSettings
 
@@ -75,7 +75,7 @@ def evict_expired() -> None:
     """Evict allocations with an expired notice, lifetime, idle limit or lease.
 
     An open session renews the lease of its allocation. An allocation that its lifetime holds has
-    no lease.
+    no lease. One that cannot be evicted does not keep the others.
     """
     now = timezone.now()
     states = [AllocationState.QUEUED, AllocationState.PREPARING, *RUNNING]
@@ -83,34 +83,46 @@ def evict_expired() -> None:
         Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True)
     )
     rows = Allocation.objects.filter(state__in=states).values_list(*ExpiryRow._fields)
-    for columns in rows:
-        evict_if_expired(ExpiryRow(*columns), now, in_use)
+    due = [e for columns in rows if (e := expiry_of(ExpiryRow(*columns), now, in_use))]
+    run_each_in_savepoint(
+        "allocations: eviction",
+        due,
+        lambda e: evict(allocation_id=e.pk, reason=e.reason, grace_seconds=e.grace_seconds),
+        lambda e: e.pk,
+    )
 
 
-def evict_if_expired(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> None:
+class Expiry(NamedTuple):
+    """An eviction that is due."""
+
+    pk: UUID
+    reason: str
+    grace_seconds: float = 0.0
+
+
+def expiry_of(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> Expiry | None:
+    """Return the eviction of an allocation, or None. Renews the lease of one in use."""
     lifetime, active_at = row.lifetime_seconds, row.active_at
     max_idle, times = row.placed_pool__max_idle_seconds, current(AllocationSettings)
     if row.evict_at is not None and row.evict_at <= now:
-        evict(allocation_id=row.pk, reason=row.end_reason)
+        return Expiry(row.pk, row.end_reason)
     elif lifetime and active_at and active_at + timedelta(seconds=lifetime) <= now:
-        evict(allocation_id=row.pk, reason=f"lifetime of {lifetime} s exceeded")
+        return Expiry(row.pk, f"lifetime of {lifetime} s exceeded")
     elif (
         max_idle and active_at and row.evict_at is None and idleness.idle_seconds(row.pk) > max_idle
     ):
-        evict(
-            allocation_id=row.pk,
-            reason=f"no launch or copy for {max_idle} s, the idle limit of the pool",
-            grace_seconds=times.preemption_grace_seconds,
-        )
+        reason = f"no launch or copy for {max_idle} s, the idle limit of the pool"
+        return Expiry(row.pk, reason, times.preemption_grace_seconds)
     elif row.hold == Hold.LIFETIME:
-        return
+        return None
     elif row.pk in in_use:
         leases.renew_lease(row.pk)
     elif leases.seconds_since_renewal(row.pk) > times.hold_seconds:
         missing = (
             "session" if row.hold == Hold.SESSION and active_at else "session and no heartbeat"
         )
-        evict(allocation_id=row.pk, reason=f"no {missing} for {times.hold_seconds:.0f} s")
+        return Expiry(row.pk, f"no {missing} for {times.hold_seconds:.0f} s")
+    return None
 
 
 def cancel_prepare_task(task: Task, user: User) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from uuid import UUID
 
 from appliance.accounts.permissions import Privileges, privileges_by_user
@@ -10,7 +11,7 @@ from appliance.allocations.eviction import evict
 from appliance.allocations.models import RUNNING, Allocation, AllocationState
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 
 LIVE = (AllocationState.QUEUED, AllocationState.PREPARING, *RUNNING)
 
@@ -41,8 +42,15 @@ def evict_without_access() -> None:
             f"{name} has no role in the project any more" if is_active else f"{name} is inactive"
         )
         held = live.filter(owner_id=owner_id, project_id=project_id)
-        for allocation_id in held.values_list("pk", flat=True):
-            evict(allocation_id=allocation_id, reason=reason)
+        run_each_in_savepoint(
+            "allocations: end of lost access",
+            list(held.values_list("pk", flat=True)),
+            partial(evict_for, reason),
+        )
+
+
+def evict_for(reason: str, allocation_id: UUID) -> None:
+    evict(allocation_id=allocation_id, reason=reason)
 
 
 def may_use(privileges: Privileges, project_id: UUID) -> bool:

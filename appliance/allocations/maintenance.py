@@ -18,7 +18,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 from appliance.inventory.actions import MANAGE, NODES
 from appliance.inventory.models import Node, NodeState
 
@@ -104,21 +104,27 @@ def complete_drained_nodes() -> None:
 
     Called every second.
     """
-    for node in Node.objects.filter(state=NodeState.DRAINING):
-        states = list(node_blockers(node).values_list("state", flat=True))
-        if states:
-            count, releasing = len(states), states.count(AllocationState.RELEASING)
-            message = (
-                f"{count} allocation{'' if count == 1 else 's'} left on node {node.name}; "
-                f"{releasing} waiting for confirmation by the node."
-            )
-            task_log(path=node.path, kind=TASK, message=message)
-        elif Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(
-            state=NodeState.MAINTENANCE, version=F("version") + 1
-        ):
-            message = f"Node {node.name} is empty and in maintenance."
-            emit_node_event(node, "node.maintenance", message)
-            task_end(path=node.path, kind=TASK)
+    draining = Node.objects.filter(state=NodeState.DRAINING)
+    run_each_in_savepoint(
+        "maintenance: drain", draining, complete_if_drained, lambda node: node.name
+    )
+
+
+def complete_if_drained(node: Node) -> None:
+    states = list(node_blockers(node).values_list("state", flat=True))
+    if states:
+        count, releasing = len(states), states.count(AllocationState.RELEASING)
+        message = (
+            f"{count} allocation{'' if count == 1 else 's'} left on node {node.name}; "
+            f"{releasing} waiting for confirmation by the node."
+        )
+        task_log(path=node.path, kind=TASK, message=message)
+    elif Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(
+        state=NodeState.MAINTENANCE, version=F("version") + 1
+    ):
+        message = f"Node {node.name} is empty and in maintenance."
+        emit_node_event(node, "node.maintenance", message)
+        task_end(path=node.path, kind=TASK)
 
 
 @write_transaction

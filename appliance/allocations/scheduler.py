@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, OperationalError
@@ -16,7 +17,7 @@ from appliance.allocations.queries import waiting_allocations
 from appliance.allocations.snapshot import Start, Wait
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.db.writer import run_in_savepoint, write_transaction
+from appliance.db.writer import run_each_in_savepoint, run_in_savepoint, write_transaction
 from appliance.runtime import disk_space
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import AllocationSettings
@@ -38,7 +39,12 @@ def run_tick() -> dict[UUID, Wait]:
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()]):
         allocation, _ = queued[allocation_id]
         if isinstance(decision, Start):
-            start(allocation, decision)
+            run_each_in_savepoint(
+                "scheduler: start",
+                [allocation],
+                partial(start, decision=decision),
+                lambda a: a.pk,
+            )
         else:
             waits[allocation_id] = decision
             wait(allocation, decision)
@@ -80,13 +86,16 @@ def wait(allocation: Allocation, decision: Wait) -> None:
         change_log.record(Topic.ALLOCATION, allocation.pk)
         kind = lifecycle.PREPARE_TASK if queued else lifecycle.RESIZE_TASK
         task_log(path=allocation.path, kind=kind, message=decision.reason)
-    for victim in decision.evictions:
+
+    def preempt(victim: UUID) -> None:
         evict(
             allocation_id=victim,
             # Without names: the victim may belong to another project.
             reason=f"preempted by allocation {allocation.pk}",
             grace_seconds=current(AllocationSettings).preemption_grace_seconds,
         )
+
+    run_each_in_savepoint("scheduler: preemption", decision.evictions, preempt)
 
 
 @write_transaction

@@ -32,6 +32,7 @@ from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.pools import models as pools
 from appliance.pools.fair_share import PastUse, load_past_use, mean_past_use
 from appliance.pools.subject_kind import SubjectKind
+from appliance.runtime.each import convert_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +67,24 @@ class Rules:
 
 
 def load_rules() -> Rules:
+    """Return the rules. Rows that cannot be read are logged and left out."""
+    rows = convert_each("scheduler: reading of pool", pools.Pool.objects.all(), rule_of, name_of)
     return Rules(
-        {
-            p.pk: PoolRule(
-                p.name, tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks)), p.audience
-            )
-            for p in pools.Pool.objects.all()
-        },
+        dict(rows),
         load_entitlements(),
         load_reservations(),
         load_past_use(),
         dict(Project.objects.exclude(department=None).values_list("pk", "department_id")),
     )
+
+
+def name_of(row: pools.Pool | pools.Reservation) -> str:
+    return row.name
+
+
+def rule_of(p: pools.Pool) -> tuple[UUID, PoolRule]:
+    policies, fallbacks = tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks))
+    return p.pk, PoolRule(p.name, policies, fallbacks, p.audience)
 
 
 def load_entitlements() -> dict[Subject, Entitlement]:
@@ -93,31 +100,22 @@ def load_entitlements() -> dict[Subject, Entitlement]:
         kind: dict(model.objects.filter(pk__in=ids[kind]).values_list("pk", field[kind]))
         for kind, model in models.items()
     }
-    return {
-        Subject(SubjectKind(q.subject_kind), q.subject_id): Entitlement(
-            names[q.subject_kind].get(q.subject_id, "(deleted)"),
-            q.quota_percent,
-            q.limit_percent,
-            q.borrows,
-            q.weight,
-        )
-        for q in rows
-    }
+
+    def entitlement_of(q: pools.Quota) -> tuple[Subject, Entitlement]:
+        name = names[q.subject_kind].get(q.subject_id, "(deleted)")
+        subject = Subject(SubjectKind(q.subject_kind), q.subject_id)
+        return subject, Entitlement(name, q.quota_percent, q.limit_percent, q.borrows, q.weight)
+
+    return dict(convert_each("scheduler: reading of quota", rows, entitlement_of, lambda q: q.pk))
 
 
 def load_reservations() -> list[Reservation]:
-    return [
-        Reservation(
-            r.pk,
-            r.name,
-            r.pool_id,
-            r.project_id,
-            Request(r.gpu_count, r.percent),
-            r.starts_at,
-            r.ends_at,
-        )
-        for r in pools.Reservation.objects.order_by("pk")
-    ]
+    def reservation_of(r: pools.Reservation) -> Reservation:
+        request = Request(r.gpu_count, r.percent)
+        return Reservation(r.pk, r.name, r.pool_id, r.project_id, request, r.starts_at, r.ends_at)
+
+    rows = pools.Reservation.objects.order_by("pk")
+    return list(convert_each("scheduler: reading of reservation", rows, reservation_of, name_of))
 
 
 SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]
@@ -149,11 +147,20 @@ def pending_allocations(
     """Convert queued allocations, and active ones that wait to grow."""
     growing = [a.pk for a in rows if a.state != AllocationState.QUEUED]
     sized = load_sized_partitions(growing)
-    found: QueuedAllocations = {}
-    for a in rows:
+
+    def pending_of(a: Allocation) -> PendingAllocation:
         department = rules.departments.get(a.project_id)
         if a.state == AllocationState.QUEUED:
-            found[a.pk] = (a, pending_allocation(a, rules.pools_to_try(a), department))
-        elif partitions := sized.get(a.pk):
-            found[a.pk] = (a, pending_growth(a, partitions, department, now))
-    return found
+            return pending_allocation(a, rules.pools_to_try(a), department)
+        return pending_growth(a, sized[a.pk], department, now)
+
+    wanted = [a for a in rows if a.state == AllocationState.QUEUED or sized.get(a.pk)]
+    return {
+        a.pk: (a, pending)
+        for a, pending in convert_each(
+            "scheduler: reading of request",
+            wanted,
+            lambda a: (a, pending_of(a)),
+            lambda a: a.pk,
+        )
+    }

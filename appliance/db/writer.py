@@ -11,7 +11,7 @@ import functools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,10 +19,12 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from appliance.db import change_log, origin
+from appliance.runtime.each import run_each
 from appliance.runtime.failpoints import failpoint
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,30 @@ def run_in_savepoint(
     except errors:
         change_log.roll_back(savepoint)
         otherwise()
+
+
+def run_each_in_savepoint(
+    what: str, items: Iterable[T], work: Callable[[T], object], name: Callable[[T], Any] = str
+) -> None:
+    """Run a part of a service for each item. One that fails is logged and rolled back alone.
+
+    In a batch without savepoints the error propagates, as in `run_in_savepoint`.
+    """
+
+    def run(item: T) -> None:
+        savepoint = change_log.savepoint()
+        try:
+            with transaction.atomic():
+                work(item)
+        except Exception:
+            change_log.roll_back(savepoint)
+            raise
+
+    if _state.in_batch:
+        for item in items:
+            work(item)
+    else:
+        run_each(what, items, run, name)
 
 
 Writes = Sequence[tuple[Callable[[], Any], Future[Any]]]

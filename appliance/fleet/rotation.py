@@ -28,6 +28,7 @@ from appliance.inventory.generations import increment_generations
 from appliance.inventory.models import Node
 from appliance.keys.models import KeyKind, KeySet, Phase
 from appliance.keys.slots import KeyState, new_slot, state_of
+from appliance.runtime.each import run_each
 
 TITLE = {KeyKind.CA: "CA", KeyKind.TICKET_KEY: "ticket key"}
 FILE = {KeyKind.CA: "ca{}.key", KeyKind.TICKET_KEY: "ticket_key{}"}
@@ -195,11 +196,14 @@ def enter(row: KeySet, phase: Phase, actor: str, lost: tuple[str, ...] = ()) -> 
 
 def follow_rotations() -> None:
     """End phases that are ready, and bring the files up to date. Called every second."""
-    for kind in KeyKind:
-        row = KeySet.objects.exclude(phase=Phase.IDLE).filter(pk=kind).first()
-        if row is not None and is_ready(row):
-            advance_if_ready(kind)
+    run_each("rotation", KeyKind, follow_rotation)
     update_files()
+
+
+def follow_rotation(kind: KeyKind) -> None:
+    row = KeySet.objects.exclude(phase=Phase.IDLE).filter(pk=kind).first()
+    if row is not None and is_ready(row):
+        advance_if_ready(kind)
 
 
 def is_ready(row: KeySet) -> bool:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from appliance.activity.events import emit
 from appliance.db.prepared import Select
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 from appliance.inventory.models import Node
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import NodeSettings
@@ -44,7 +44,7 @@ def publish_reachability_changes() -> None:
 
 @write_transaction
 def record_reachability_changes(*, reachable: Mapping[UUID, bool]) -> None:
-    for node in Node.objects.filter(pk__in=reachable):
+    def announce(node: Node) -> None:
         kind, message = (
             ("node.reachable", "is reachable again")
             if reachable[node.pk]
@@ -54,3 +54,6 @@ def record_reachability_changes(*, reachable: Mapping[UUID, bool]) -> None:
             )
         )
         emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")
+
+    nodes = Node.objects.filter(pk__in=reachable)
+    run_each_in_savepoint("nodes: event of reachability", nodes, announce, lambda n: n.name)

@@ -16,7 +16,7 @@ from appliance.activity.models import Event
 from appliance.allocations.models import RUNNING, Allocation
 from appliance.configuration import mail
 from appliance.db.identifiers import first_id_at
-from appliance.db.writer import write_transaction
+from appliance.db.writer import run_each_in_savepoint, write_transaction
 from appliance.notifications.models import (
     Notification,
     NotificationChoice,
@@ -118,10 +118,12 @@ def store(found: Sequence[Found]) -> None:
     owners = {f.allocation.owner_id for f in found}
     choices = NotificationChoice.objects.filter(user__in=owners)
     unwanted = {choice.user_id: choice.unwanted for choice in choices}
-    for kind, allocation in found:
+
+    def store_one(one: Found) -> None:
+        kind, allocation = one
         owner = allocation.owner
         if not getattr(enabled, kind.value) or kind in unwanted.get(owner.pk, ()):
-            continue
+            return
         if owner.email and owner.is_active:
             subject, text = compose(kind, allocation)
             Notification.objects.get_or_create(
@@ -129,3 +131,7 @@ def store(found: Sequence[Found]) -> None:
                 kind=kind,
                 defaults={"user": owner, "subject": subject[:200], "text": text},
             )
+
+    run_each_in_savepoint(
+        "notifications: mail of allocation", found, store_one, lambda f: f.allocation.pk
+    )

@@ -11,6 +11,7 @@ from django.utils import timezone
 from appliance.configuration.mail import MailError, is_set_up, send_mail
 from appliance.db.writer import write_transaction
 from appliance.notifications.models import Notification
+from appliance.runtime.each import run_each
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +28,13 @@ def deliver() -> int:
         return 0
     due = pending().filter(next_attempt_at__lte=timezone.now())
     rows = list(due.select_related("user").order_by("next_attempt_at")[:BATCH])
-    for row in rows:
-        if claim(row):
-            attempt(row)
+    run_each("notifications: mail", rows, send_if_claimed, lambda row: row.pk)
     return len(rows)
+
+
+def send_if_claimed(row: Notification) -> None:
+    if claim(row):
+        attempt(row)
 
 
 def pending() -> QuerySet[Notification]:
@@ -57,6 +61,9 @@ def attempt(row: Notification) -> None:
         failed = str(error)[:300]
         log.warning("notifications: mail not sent, attempt %d: %s", row.attempts + 1, failed)
         finish(row, sent_at=None, error=failed)
+    except Exception as error:
+        finish(row, sent_at=None, error=f"{type(error).__name__}; see the log of the appliance")
+        raise
     else:
         finish(row, sent_at=timezone.now(), error="")
 

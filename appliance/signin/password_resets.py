@@ -27,6 +27,7 @@ from appliance.configuration.services import register_guard
 from appliance.db import origin
 from appliance.db.origin import Origin
 from appliance.db.writer import write_transaction
+from appliance.runtime.each import run_each
 from appliance.runtime.setting_sections import MailSettings
 from appliance.signin.mail_trust import require_all_privileges
 
@@ -81,7 +82,7 @@ def send_waiting() -> None:
             continue
         mails += 1
         with origin.scope(made_by):
-            send(user)
+            run_each("sign-in: mail with a password code", [user], send, lambda u: u.username)
 
 
 def next_request() -> tuple[str, Origin | None] | None:

@@ -72,3 +72,18 @@ def test_links_that_nvml_does_not_report_are_left_out(
     for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetTopologyCommonAncestor"):
         monkeypatch.setattr(pynvml, name, unknown)
     assert read_links(board) == {i: {} for i in LINKS}
+
+
+def test_name_that_is_no_text_does_not_hide_other_gpus(
+    board: dict[int, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def garbled(handle: int, i: int) -> SimpleNamespace:
+        return SimpleNamespace(busId=b"\xff\xfe" if handle == 2 else link(handle, i))
+
+    def undecodable(handle: int) -> SimpleNamespace:
+        bus = b"\xff" if handle == 3 else f"gpu{handle}".encode()
+        return SimpleNamespace(busId=bus if handle != 2 else bus.decode())
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetNvLinkRemotePciInfo", garbled)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPciInfo", undecodable)
+    assert read_links(board)[0] == {1: "NV4", 2: "SYS", 3: "SYS"}

@@ -1,0 +1,59 @@
+"""Work on many items of which a bad one must not stop the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+MAX_KNOWN = 1000
+_failures: dict[tuple[str, str], str] = {}
+"""The last error by work and item. Periodic work logs an error once, not in each period."""
+
+
+def log_failure(what: str, item: object, error: Exception) -> None:
+    """Log the error of an item with its name, unless it equals the last one. Thread-safe."""
+    key, text = (what, str(item)), repr(error)
+    if _failures.get(key) == text:
+        return
+    if len(_failures) >= MAX_KNOWN:
+        _failures.clear()
+    _failures[key] = text
+    log.error("%s failed, the others go on: %s", what, item, exc_info=error)
+
+
+def forget_failure(what: str, name: Callable[[T], Any], item: T) -> None:
+    if _failures:
+        _failures.pop((what, str(name(item))), None)
+
+
+def run_each(
+    what: str, items: Iterable[T], work: Callable[[T], object], name: Callable[[T], Any] = str
+) -> None:
+    """Run work for each item. The error of one is logged with `what` and the item's name."""
+    for item in items:
+        try:
+            work(item)
+        except Exception as error:
+            log_failure(what, name(item), error)
+        else:
+            forget_failure(what, name, item)
+
+
+def convert_each(
+    what: str, items: Iterable[T], convert: Callable[[T], R], name: Callable[[T], Any] = str
+) -> Iterator[R]:
+    """Yield the conversion of each item. One that fails is logged and left out."""
+    for item in items:
+        try:
+            converted = convert(item)
+        except Exception as error:
+            log_failure(what, name(item), error)
+        else:
+            forget_failure(what, name, item)
+            yield converted

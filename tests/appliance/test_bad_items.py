@@ -1,0 +1,289 @@
+"""Periodic work on many items: one that fails is logged with its name, the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from appliance.accounts.models import RoleBinding, User
+from appliance.activity.models import Event
+from appliance.alarms import delivery as alarm_delivery
+from appliance.alarms.evaluator import Evaluator
+from appliance.alarms.models import Alarm, AlarmAction, AlarmDefinition
+from appliance.allocations import eviction, leases, lifecycle, lost_access, maintenance, scheduler
+from appliance.allocations.models import Allocation
+from appliance.controller import notification_job
+from appliance.fleet import rotation
+from appliance.inventory import reachability_events
+from appliance.inventory.models import Node, NodeState
+from appliance.keys.models import KeyKind, KeySet, Phase
+from appliance.notifications import collection, delivery
+from appliance.notifications.models import Notification, NotificationKind
+from appliance.pools.models import Pool, Quota
+from appliance.runtime import each
+from tests.appliance.conftest import Cast, applied
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+URL = "/api/v1/allocations"
+
+
+@pytest.fixture(autouse=True)
+def no_known_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(each, "_failures", {})
+
+
+def fail_for(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, is_bad: Callable[..., bool]
+) -> None:
+    work = getattr(module, name)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        done = work(*args, **kwargs)
+        if is_bad(*args, **kwargs):
+            raise ValueError("on purpose")
+        return done
+
+    monkeypatch.setattr(module, name, run)
+
+
+def states() -> dict[str, str]:
+    return dict(Allocation.objects.values_list("name", "state"))
+
+
+@pytest.fixture
+def held(cast: Cast, client_of: Clients, add_node: AddNode) -> list[str]:
+    """Active allocations of alice, of which the first one cannot be released."""
+    node = add_node()
+    names = ["bad", "good", "other"]
+    for name in names:
+        content = {"percent": 10, "name": name}
+        made = client_of(cast.alice).post(URL, content, format="json")
+        assert made.status_code == 202, made.content
+    applied(node)
+    return names
+
+
+@pytest.fixture
+def bad_release(held: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    fail_for(monkeypatch, lifecycle, "begin_release", lambda a, **_: a.name == "bad")
+    return str(Allocation.objects.get(name="bad").pk)
+
+
+EXPECTED = {"bad": "active", "good": "releasing", "other": "releasing"}
+
+
+def test_allocation_that_cannot_be_evicted_does_not_keep_others_from_their_end(
+    bad_release: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 1e6)
+    for _ in range(2):
+        eviction.evict_expired()
+    assert states() == EXPECTED
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR] == [
+        f"allocations: eviction failed, the others go on: {bad_release}"
+    ]
+
+
+def test_allocation_that_cannot_be_evicted_does_not_keep_others_without_access(
+    cast: Cast, bad_release: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    RoleBinding.objects.filter(user=cast.alice).delete()
+    lost_access.evict_without_access()
+    assert states() == EXPECTED
+    assert bad_release in caplog.text
+
+
+def test_node_whose_drain_fails_does_not_keep_others_from_maintenance(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "bad", "c"):
+        add_node(name)
+    Node.objects.update(state=NodeState.DRAINING)
+    fail_for(monkeypatch, maintenance, "emit_node_event", lambda node, *_, **__: node.name == "bad")
+    maintenance.complete_drained_nodes()
+    found = dict(Node.objects.values_list("name", "state"))
+    assert found == {"a": "maintenance", "bad": "draining", "c": "maintenance"}
+    told = Event.objects.filter(kind="node.maintenance").values_list("message", flat=True)
+    assert not any("bad" in message for message in told)
+    assert "maintenance: drain failed, the others go on: bad" in caplog.text
+
+
+def test_rules_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
+    cast: Cast,
+    client_of: Clients,
+    add_node: AddNode,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Pool.objects.create(name="bad pool", policies=["nonsense"])
+    quota = Quota.objects.create(
+        subject_kind="user", subject_id=cast.bob.pk, quota_percent=10, borrows=True
+    )
+    Quota.objects.filter(pk=quota.pk).update(subject_kind="nonsense")
+    alice, names = client_of(cast.alice), ("bad", "good")
+    for name in names:
+        content = {"percent": 10, "name": name, "allow_pending": True}
+        assert alice.post(URL, content, format="json").status_code == 202
+    Allocation.objects.filter(name="bad").update(compute_mode="nonsense")
+    add_node()
+    scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+    for row in ("bad pool", str(quota.pk), str(Allocation.objects.get(name="bad").pk)):
+        assert f"the others go on: {row}" in caplog.text
+
+
+def test_request_whose_start_fails_does_not_keep_others_in_the_queue(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        content = {"percent": 10, "name": name, "allow_pending": True}
+        assert client_of(cast.alice).post(URL, content, format="json").status_code == 202
+    add_node()
+    fail_for(monkeypatch, lifecycle, "prepare", lambda a, *_: a.name == "bad")
+    scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+
+
+def test_notification_that_cannot_be_written_does_not_keep_others(
+    held: list[str], cast: Cast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    User.objects.filter(pk=cast.alice.pk).update(email="alice@example.org")
+    rows = Allocation.objects.select_related("owner").order_by("name")
+    fail_for(monkeypatch, collection, "compose", lambda kind, a: a.name == "bad")
+    collection.write_transaction(
+        lambda: collection.store([collection.Found(NotificationKind.RECLAIM, a) for a in rows])
+    )()
+    told = Notification.objects.values_list("allocation_id", flat=True)
+    assert set(told) == {a.pk for a in rows if a.name != "bad"}
+    assert str(rows[0].pk) in caplog.text
+
+
+def test_mail_that_cannot_be_sent_is_counted_and_others_are_sent(
+    held: list[str], cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for allocation in Allocation.objects.all():
+        Notification.objects.create(
+            user=cast.alice,
+            kind=NotificationKind.RECLAIM,
+            allocation_id=allocation.pk,
+            subject=allocation.name,
+            text="-",
+            recipient="a@example.org",
+        )
+    monkeypatch.setattr(delivery, "is_set_up", lambda: True)
+    monkeypatch.setattr(delivery, "send_mail", lambda **_: None)
+    fail_for(monkeypatch, delivery, "send_mail", lambda subject, **_: subject == "bad")
+    delivery.deliver()
+    sent = {n.subject: (n.sent_at is not None, n.error) for n in Notification.objects.all()}
+    failed = "ValueError; see the log of the appliance"
+    assert sent == {"bad": (False, failed), "good": (True, ""), "other": (True, "")}
+
+
+def test_step_of_the_notifications_that_fails_does_not_keep_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[str] = []
+
+    def step(name: str) -> Callable[[], Any]:
+        async def run() -> None:
+            ran.append(name)
+            if name == "collect_all":
+                raise ValueError("on purpose")
+
+        run.__name__ = name
+        return run
+
+    names = ["collect_all", "send_codes", "send_mails"]
+    for name in names:
+        monkeypatch.setattr(notification_job, name, step(name))
+    assert asyncio.run(notification_job.run_steps()) is False
+    assert ran == names
+
+
+def test_action_whose_end_cannot_be_recorded_does_not_keep_others(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("bad", "good"):
+        AlarmDefinition.objects.create(
+            name=name,
+            severity="critical",
+            object_kind="node",
+            condition="state",
+            states=["cordoned"],
+            webhook_url="https://example.org/",
+        )
+    add_node()
+    Node.objects.update(state=NodeState.CORDONED)
+    Evaluator().evaluate()
+    assert AlarmAction.objects.count() == 2
+    monkeypatch.setattr(alarm_delivery, "perform", lambda row: None)
+    fail_for(monkeypatch, alarm_delivery, "note", lambda alarm, *_: alarm.name == "bad")
+    alarm_delivery.deliver()
+    left = AlarmAction.objects.values_list("definition__name", flat=True)
+    assert list(left) == ["bad"]
+    assert "alarms: record of action failed, the others go on: webhook of bad" in caplog.text
+
+
+def test_webhook_with_a_malformed_address_is_given_up(add_node: AddNode) -> None:
+    AlarmDefinition.objects.create(
+        name="a",
+        severity="critical",
+        object_kind="node",
+        condition="state",
+        states=["cordoned"],
+        webhook_url="https://[bad/",
+    )
+    add_node()
+    Node.objects.update(state=NodeState.CORDONED)
+    Evaluator().evaluate()
+    AlarmAction.objects.update(attempts=alarm_delivery.MAX_ATTEMPTS - 1)
+    alarm_delivery.deliver()
+    assert not AlarmAction.objects.exists()
+
+
+def test_alarm_that_cannot_be_raised_does_not_keep_others(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        add_node(name)
+    Node.objects.update(state=NodeState.CORDONED)
+    AlarmDefinition.objects.update(enabled=False)
+    AlarmDefinition.objects.create(
+        name="a", severity="info", object_kind="node", condition="state", states=["cordoned"]
+    )
+    from appliance.alarms import lifecycle as alarms
+
+    fail_for(monkeypatch, alarms, "add_alarm", lambda _, finding: finding.subject.name == "bad")
+    Evaluator().evaluate()
+    assert list(Alarm.objects.values_list("object_name", flat=True)) == ["good"]
+
+
+def test_rotation_that_fails_does_not_keep_the_other(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in KeyKind:
+        KeySet.objects.update_or_create(pk=kind, defaults={"phase": Phase.USE})
+    followed: list[str] = []
+    monkeypatch.setattr(rotation, "is_ready", lambda row: True)
+    monkeypatch.setattr(rotation, "update_files", lambda: None)
+    monkeypatch.setattr(rotation, "advance", lambda kind, force: followed.append(kind))
+    fail_for(monkeypatch, rotation, "advance", lambda kind, force: kind == KeyKind.CA)
+    rotation.follow_rotations()
+    assert followed == list(KeyKind)
+
+
+def test_node_whose_event_fails_does_not_keep_those_of_others(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = {add_node(name).pk: True for name in ("bad", "good")}
+    fail_for(monkeypatch, reachability_events, "emit", lambda *_, message, **__: "bad" in message)
+    reachability_events.record_reachability_changes(reachable=nodes)
+    told = Event.objects.filter(kind="node.reachable").values_list("message", flat=True)
+    assert list(told) == ["Node good is reachable again."]
