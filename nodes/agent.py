@@ -90,16 +90,22 @@ class Agent:
         """Clock of the appliance in its newest message, and the time since the boot at that."""
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT. Reconnects with growing delays."""
+        """Run until SIGTERM or SIGINT. Reconnects with growing delays.
+
+        Raises the exception of a part that ends by it: the service starts the agent again.
+        """
         loop = asyncio.get_running_loop()
         for s in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(s, self.stop.set)
-        background = [
-            asyncio.create_task(self._report_periodically()),
-            asyncio.create_task(self._watch_memory()),
-            asyncio.create_task(self._watch_host_access()),
-            asyncio.create_task(self.keeper.run()),
-        ]
+        await self._first_of(
+            self._stay_connected(),
+            self._report_periodically(),
+            self._watch_memory(),
+            self._watch_host_access(),
+            self.keeper.run(),
+        )
+
+    async def _stay_connected(self) -> None:
         while not self.stop.is_set():
             try:
                 await self._run_connection()
@@ -110,8 +116,6 @@ class Agent:
                     error.details(),
                 )
             await self._sleep(self.retry_delays.next())
-        for task in background:
-            task.cancel()
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until the time has passed or the agent stops."""

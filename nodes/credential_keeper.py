@@ -53,15 +53,23 @@ class CredentialKeeper:
 
     async def run(self) -> None:
         """Renew and reload the credentials until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
-            await self._reload()
-            if self._is_due() and loop.time() >= self._next_attempt and not await self._renew():
-                expired = self.credentials.are_expired()
-                self._next_attempt = loop.time() + with_jitter(
-                    MIN_RETRY_SECONDS if expired else RETRY_SECONDS
-                )
+            try:
+                await self._check()
+            except Exception:
+                log.exception("agent: credentials not checked, will retry")
+                await asyncio.sleep(MIN_RETRY_SECONDS)
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _check(self) -> None:
+        """Take up other credentials, and renew those in force if it is time."""
+        loop = asyncio.get_running_loop()
+        await self._reload()
+        if self._is_due() and loop.time() >= self._next_attempt and not await self._renew():
+            expired = self.credentials.are_expired()
+            self._next_attempt = loop.time() + with_jitter(
+                MIN_RETRY_SECONDS if expired else RETRY_SECONDS
+            )
 
     def expect_authorities(self, authorities: Sequence[bytes]) -> None:
         """Renew the credentials soon if these are not the CAs that they name.

@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 
 from nodes.errors import NodeError
 from nodes.identity import Identity
@@ -57,6 +57,13 @@ class Credentials:
     def are_expired(self) -> bool:
         return datetime.now(timezone.utc) > self.agent_certificate.not_valid_after_utc
 
+    def check(self) -> None:
+        """Raise ValueError if certificates or keys cannot be read: the agent could not use them."""
+        for pem in (self.ca_pem, self.agent_pem, self.launcher_pem):
+            x509.load_pem_x509_certificates(pem.encode())
+        for key in (self.agent_key, self.launcher_key):
+            serialization.load_pem_private_key(key, None)
+
     def files(self) -> Mapping[str, bytes]:
         return {
             "identity.json": json.dumps(asdict(self.identity)).encode(),
@@ -86,7 +93,8 @@ def load_credentials(folder: Path) -> Credentials | None:
 
 
 def read_credentials(path: Path) -> Credentials:
-    return Credentials(
+    """Raises OSError, ValueError or TypeError for files without the content of credentials."""
+    found = Credentials(
         Identity(**json.loads((path / "identity.json").read_text())),
         (path / "ca.pem").read_text(),
         (path / "agent.key").read_bytes(),
@@ -94,6 +102,8 @@ def read_credentials(path: Path) -> Credentials:
         (path / "launcher.key").read_bytes(),
         (path / "launcher.pem").read_text(),
     )
+    found.check()
+    return found
 
 
 def version_in_force(folder: Path) -> str | None:

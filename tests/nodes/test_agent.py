@@ -364,3 +364,21 @@ def test_shares_are_reported_as_unenforced_once_after_the_end_of_the_launcher(
         assert agent.outbox._queue.empty()
 
     asyncio.run(poll())
+
+
+def test_part_that_ends_by_an_error_ends_the_agent(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service starts it again; without a part it would run on and look healthy."""
+
+    async def fail() -> None:
+        raise ValueError("on purpose")
+
+    async def stay() -> None:
+        await agent.stop.wait()
+
+    monkeypatch.setattr(agent, "keeper", SimpleNamespace(run=stay))
+    monkeypatch.setattr(agent, "_stay_connected", stay)
+    monkeypatch.setattr(agent, "_watch_memory", fail)
+    with pytest.raises(ValueError, match="on purpose"):
+        asyncio.run(asyncio.wait_for(agent.run(), 60))

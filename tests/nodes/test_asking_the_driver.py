@@ -67,7 +67,7 @@ class Keeper:
         pass
 
     async def run(self) -> None:
-        pass
+        await asyncio.Event().wait()
 
 
 @pytest.fixture
