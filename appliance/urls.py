@@ -46,7 +46,7 @@ from appliance.notifications.views import NotificationsView
 from appliance.pools import pool_views as pools
 from appliance.pools import quota_views as quotas
 from appliance.pools import reservation_views as reservations
-from appliance.runtime import disk_space
+from appliance.runtime import background, disk_space
 from appliance.signin import device_login_views as devices
 from appliance.signin import login_views as logins
 from appliance.signin import passkey_login_views as passkey_logins
@@ -63,14 +63,16 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Report whether the database is readable and initialised, and whether its disk has space.
+    """Report whether the database is readable and initialised, its disk, and work that failed.
 
-    A full disk is no reason to send no requests: heartbeats and releases go on.
+    These are no reason to send no requests: heartbeats and releases go on, and work that failed
+    is started again.
     """
     from appliance.pools.models import Pool
 
     disk = disk_space.level().name.lower()
-    return JsonResponse({"ready": Pool.objects.exists(), "disk": disk})
+    ready = Pool.objects.exists()
+    return JsonResponse({"ready": ready, "disk": disk, "failed_work": background.failed()})
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:

@@ -114,8 +114,8 @@ class AlarmDefinition(TypedDict):
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
-    suspended, releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
+    allocation: suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -191,8 +191,8 @@ class AlarmDefinitionDetail(TypedDict):
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
-    suspended, releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
+    allocation: suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -266,8 +266,8 @@ class AlarmDefinitionRequest(TypedDict):
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
-    suspended, releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
+    allocation: suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -778,6 +778,10 @@ class Appliance(TypedDict):
     """File descriptors that the HTTP server has open."""
     descriptor_limit: int
     """Limit of open files of the HTTP server."""
+    failed_work: list[str]
+    """Background work of controller and HTTP server that failed in the last 5 minutes and was
+    started again; the log has the errors.
+    """
 
 
 class ApplianceSettings(TypedDict):
@@ -2200,8 +2204,8 @@ class PatchedAlarmDefinitionChange(TypedDict):
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old; allocation:
-    suspended, releasing, evicting
+    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
+    allocation: suspended, releasing, evicting
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -3299,6 +3303,7 @@ StatesEnum: TypeAlias = Literal[
     "disk_low",
     "disk_full",
     "backup_old",
+    "work_failed",
     "suspended",
     "releasing",
     "evicting",

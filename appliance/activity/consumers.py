@@ -39,6 +39,7 @@ from appliance.api.request_cookie import cookie_of
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import anonymous_pool, request_pool, run_in_thread
+from appliance.runtime.background import keep_running
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ class AuthorizationChecker(set[AuthenticatedConnection]):
         super().add(connection)
         if self.task is None or self.task.done():
             self.loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
-            self.task = asyncio.create_task(self._run())
+            self.task = asyncio.create_task(keep_running(self._run))
         if connection.identity_version != token_cache.version():
             self._wake.set()
 

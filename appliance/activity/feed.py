@@ -26,6 +26,7 @@ import orjson
 from appliance.accounts.bindings import InventoryGrant
 from appliance.db import change_log
 from appliance.db.change_log import NO_ID, OBJECT_TOPICS, Audience, Change, Removal
+from appliance.runtime.background import thread_of
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +261,7 @@ class Hub:
 
     def start_publisher(self) -> None:
         """Read rows on a thread of their own from now on, so that `publish` never blocks."""
-        self._publisher = threading.Thread(target=self._publish_pending, name="feed", daemon=True)
+        self._publisher = thread_of("feed", self._publish_pending)
         self._publisher.start()
 
     def _publish_pending(self) -> None:

@@ -91,6 +91,7 @@ DEFINITIONS: Sequence[Row] = (
     state("Disk space low", WARNING, APPLIANCE, "disk_low"),
     state("Disk full", CRITICAL, APPLIANCE, "disk_full"),
     state("Last backup is old", WARNING, APPLIANCE, "backup_old", clear_after_seconds=0),
+    state("Background work fails", CRITICAL, APPLIANCE, "work_failed", clear_after_seconds=0),
     state("Release takes long", WARNING, ALLOCATION, "releasing", raise_after_seconds=5 * MINUTE),
     metric(
         "GPU hot",

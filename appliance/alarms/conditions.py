@@ -21,7 +21,7 @@ NODE_STATES = (
 """`unreachable` and `locked` are found beside the state of the row; `not_applied` means that the
 node has not applied its desired state."""
 GPU_STATES = ("missing", "held", "duplicate", "mig")
-APPLIANCE_STATES = ("disk_low", "disk_full", "backup_old")
+APPLIANCE_STATES = ("disk_low", "disk_full", "backup_old", "work_failed")
 ALLOCATION_STATES = ("suspended", "releasing", "evicting")
 STATES: Mapping[str, tuple[str, ...]] = {
     ObjectKind.NODE: NODE_STATES,

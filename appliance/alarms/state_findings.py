@@ -19,7 +19,7 @@ from appliance.alarms.findings import (
 from appliance.alarms.models import AlarmDefinition, ObjectKind
 from appliance.backups import schedule
 from appliance.inventory.models import Node, NodeState
-from appliance.runtime import disk_space
+from appliance.runtime import background, disk_space
 from appliance.runtime.disk_space import Level
 from appliance.telemetry import reachability
 
@@ -83,10 +83,19 @@ def find_gpu_states(definition: AlarmDefinition) -> Found:
 
 def find_appliance_states(definition: AlarmDefinition) -> Found:
     states = set(definition.states)
-    problem = (states & LEVELS.keys() and disk_problem(states)) or (
-        "backup_old" in states and schedule.old_backup(timezone.now())
+    problem = (
+        (states & LEVELS.keys() and disk_problem(states))
+        or ("backup_old" in states and schedule.old_backup(timezone.now()))
+        or ("work_failed" in states and failed_work())
     )
     return {APPLIANCE.id: Finding(APPLIANCE, problem)} if problem else {}
+
+
+def failed_work() -> str:
+    """Return which background work of the appliance failed lately, or an empty text."""
+    if names := background.failed():
+        return f"Background work failed and was started again: {', '.join(names)}. See the log."
+    return ""
 
 
 def disk_problem(states: set[str]) -> str:

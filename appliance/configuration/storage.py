@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 from appliance.configuration.models import ROW_ID, StoredSettings
 from appliance.db import change_log
 from appliance.db.change_log import Topic
-from appliance.runtime import live_settings
+from appliance.runtime import background, live_settings
 from appliance.runtime.live_settings import SECTIONS, Section
 from appliance.runtime.sealing import Purpose, UnreadableSecretError, seal, unseal
 
@@ -72,7 +72,7 @@ def follow_changes() -> None:
     """Load the settings, and again after each change, on a thread of their own."""
     load()
     change_log.subscribe(lambda change: _changed.set(), Topic.SETTINGS)
-    threading.Thread(target=_follow, name="settings", daemon=True).start()
+    background.thread_of("settings", _follow).start()
 
 
 def _follow() -> None:

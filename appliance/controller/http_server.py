@@ -23,6 +23,7 @@ from appliance.fleet import appliance_views
 from appliance.http.server import Options
 from appliance.ipc import frames, processes, stream
 from appliance.ipc import messages_pb2 as pb
+from appliance.runtime import background
 from appliance.telemetry import reachability
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class HttpServerProcess:
         self._stopping, self._ready = threading.Event(), threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._started = False
-        self._thread = threading.Thread(target=self._supervise, name="http-server", daemon=True)
+        self._thread = background.thread_of("http-server", self._supervise)
 
     def start(self) -> None:
         """Start the process without waiting for it."""
@@ -89,6 +90,7 @@ class HttpServerProcess:
     def serve(self, connection: socket.socket) -> None:
         """Exchange messages with a process until it closes the connection. Blocks."""
         stream.set_send_timeout(connection)
+        background.set_failed_elsewhere(())
         outbox = self._outbox = Outbox()
         self.send(
             pb.ControllerMessage(
@@ -118,6 +120,8 @@ class HttpServerProcess:
                     )
                 elif message.HasField("refusals"):
                     refusals.add(from_messages(message.refusals))
+                elif message.HasField("failed_work"):
+                    background.set_failed_elsewhere(message.failed_work.names)
                 elif future := self._calls.get(call_of(message)):
                     future.set_result(message)
             self._outbox = None
@@ -152,6 +156,7 @@ class HttpServerProcess:
                     index_mismatches=status.index_mismatches,
                     loop_lag_p50_seconds=status.loop_lag_p50_seconds,
                     loop_lag_p99_seconds=status.loop_lag_p99_seconds,
+                    failed_work=background.failed_here(),
                 )
             )
         )
@@ -213,7 +218,9 @@ def _send_all(connection: socket.socket, outbox: Outbox) -> None:
             batch.append(outbox.get_nowait())
         try:
             connection.sendall(b"".join(stream.encode(m) for m in batch if m is not None))
-        except OSError:
+        except Exception as error:
+            if not isinstance(error, OSError):
+                background.note_failure("http-server-sender", error)
             processes.shut_down(connection)
             return
         if None in batch:

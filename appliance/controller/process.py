@@ -14,10 +14,10 @@ import os
 import signal
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -57,7 +57,7 @@ from appliance.inventory.duplicates import release_duplicates
 from appliance.inventory.reachability_events import publish_reachability_changes
 from appliance.ipc import frames, unix_socket
 from appliance.pools.services import ensure_default_pool
-from appliance.runtime import descriptors, garbage_collection
+from appliance.runtime import background, descriptors, garbage_collection
 from appliance.runtime.live_settings import current
 from appliance.runtime.loop_lag import probe_loop_lag
 from appliance.runtime.setting_sections import ApplianceSettings, ConnectionSettings
@@ -230,7 +230,7 @@ class ApiThread:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+        self._thread = background.thread_of("api", self._run)
 
     def start(self) -> None:
         self._thread.start()
@@ -271,26 +271,26 @@ async def serve() -> None:
     http_server.start()
     fleet.start()
     http_server.wait_until_ready()
-    background = [
-        asyncio.create_task(work)
+    tasks = [
+        asyncio.create_task(background.keep_running(work))
         for work in (
-            run_scheduler(),
-            run_retention(),
-            run_directory_sync(),
-            run_sealer(),
-            run_export(),
-            run_notifications(),
-            run_alarms(),
-            run_alarm_actions(),
-            run_backups(),
-            watch_disk(),
-            token_uses.store_every_minute(),
-            send_status(http_server),
-            renew_server_certificate(),
-            fleet.watch_generations(),
-            probe_loop_lag(),
-            garbage_collection.run_collection_policy(),
-            descriptors.watch(),
+            run_scheduler,
+            run_retention,
+            run_directory_sync,
+            run_sealer,
+            run_export,
+            run_notifications,
+            run_alarms,
+            run_alarm_actions,
+            run_backups,
+            watch_disk,
+            token_uses.store_every_minute,
+            partial(send_status, http_server),
+            renew_server_certificate,
+            fleet.watch_generations,
+            probe_loop_lag,
+            garbage_collection.run_collection_policy,
+            descriptors.watch,
         )
     ]
     log.info(
@@ -302,7 +302,7 @@ async def serve() -> None:
     )
     await stop.wait()
     task_runner.shut_down()
-    for task in background:
+    for task in tasks:
         task.cancel()
     await run_in_thread(http_server.stop, background_pool)
     await run_in_thread(api.stop, background_pool)

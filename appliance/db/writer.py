@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from appliance.db import change_log, origin
+from appliance.runtime.background import thread_of
 from appliance.runtime.each import run_each
 from appliance.runtime.failpoints import failpoint
 
@@ -184,7 +185,7 @@ class Writer:
         self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = (
             queue.SimpleQueue()
         )
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread = thread_of("writer", self._run)
         self._thread.start()
 
     def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
@@ -219,7 +220,8 @@ class Writer:
             while len(batch) < MAX_WRITES_PER_COMMIT and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             stopping = None in batch
-            if writes := [b for b in batch if b is not None]:
+            # A caller that no longer waits may have cancelled its future.
+            if writes := [b for b in batch if b and b[1].set_running_or_notify_cancel()]:
                 self._commit(writes)
             if stopping:
                 connection.close()

@@ -18,7 +18,7 @@ from appliance.api.filters import reject_unknown_parameters
 from appliance.api.views import ApplianceView
 from appliance.db.writer import waiting_writes
 from appliance.inventory.models import Node
-from appliance.runtime import descriptors
+from appliance.runtime import background, descriptors
 from appliance.runtime.loop_lag import lag_seconds
 from appliance.telemetry import reachability
 
@@ -47,6 +47,11 @@ class ApplianceSerializer(serializers.Serializer[dict[str, Any]]):
         help_text="File descriptors that the HTTP server has open."
     )
     descriptor_limit = serializers.IntegerField()
+    failed_work = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Background work of controller and HTTP server that failed in the last 5 minutes "
+        "and was started again; the log has the errors.",
+    )
 
 
 class ControllerStatus(NamedTuple):
@@ -97,5 +102,6 @@ class ApplianceStatusView(ApplianceView):
             "connections": count_connections(),
             "descriptors": descriptors.in_use(),
             "descriptor_limit": descriptors.limit(),
+            "failed_work": background.failed(),
         }
         return Response(ApplianceSerializer(status).data)

@@ -27,6 +27,7 @@ from appliance.inventory.locks import lock_node
 from appliance.inventory.models import Node
 from appliance.ipc import frames, processes
 from appliance.ipc.frames import Frame, Kind
+from appliance.runtime import background
 from appliance.runtime.failpoints import failpoint
 from appliance.telemetry import reachability
 from nodes.protocol import fleet_pb2
@@ -48,7 +49,7 @@ class FleetBackend:
         self._socket: socket.socket | None = None
         self._send_lock = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._supervise, name="gateway", daemon=True)
+        self._thread = background.thread_of("gateway", self._supervise)
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._poller = GenerationPoller()

@@ -18,6 +18,7 @@ from appliance.http.connection import IDLE_SECONDS
 from appliance.http.protocols import Http, WebSocket
 from appliance.http.tls import server_context
 from appliance.runtime import descriptors
+from appliance.runtime.background import keep_running
 from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import ConnectionSettings
@@ -101,7 +102,7 @@ class HttpsPort:
         await asyncio.wait([self.serving], timeout=DRAIN_SECONDS)
 
     async def _serve(self) -> None:
-        closing = asyncio.create_task(self._acceptor.close_expired())
+        closing = asyncio.create_task(keep_running(self._acceptor.close_expired))
         try:
             await self.uvicorn.serve(sockets=[])
         finally:

@@ -15,8 +15,8 @@ import os
 import signal
 import socket
 import sys
-import threading
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -34,6 +34,7 @@ log = logging.getLogger("appliance.http")
 
 RETENTION_INTERVAL_SECONDS = 1.0
 TOKEN_USES_INTERVAL_SECONDS = 5.0
+FAILED_WORK_INTERVAL_SECONDS = 1.0
 REFUSALS_INTERVAL_SECONDS = 1.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -88,6 +89,7 @@ class ControllerStream:
         from appliance.db import change_log
         from appliance.db.change_messages import from_message
         from appliance.fleet import appliance_views
+        from appliance.runtime import background
         from appliance.telemetry import reachability, series
 
         match message.WhichOneof("body"):
@@ -115,6 +117,7 @@ class ControllerStream:
                     message.status.loop_lag_p50_seconds,
                     message.status.loop_lag_p99_seconds,
                 )
+                background.set_failed_elsewhere(message.status.failed_work)
             case "latest_metrics_request":
                 request = message.latest_metrics_request
                 metrics = series.latest_metrics(UUID(bytes=request.series_id))
@@ -186,6 +189,18 @@ async def send_refusals(controller: ControllerStream) -> None:
             controller.send(pb.HttpServerMessage(refusals=to_messages(counted)))
 
 
+async def send_failed_work(controller: ControllerStream) -> None:
+    """Send the names of failed background work to the controller when they change."""
+    from appliance.runtime import background
+
+    sent: list[str] = []
+    while True:
+        await asyncio.sleep(FAILED_WORK_INTERVAL_SECONDS)
+        if (names := background.failed_here()) != sent:
+            controller.send(pb.HttpServerMessage(failed_work=pb.FailedWork(names=names)))
+            sent = names
+
+
 async def serve(options: Options) -> None:
     from appliance.activity import watch
     from appliance.activity.feed import hub
@@ -194,7 +209,7 @@ async def serve(options: Options) -> None:
     from appliance.http.application import application, http_application
     from appliance.http.forwarding import AppliedSequence, ControllerClient
     from appliance.http.https_port import HttpsPort, connection_limits
-    from appliance.runtime import descriptors, garbage_collection
+    from appliance.runtime import background, descriptors, garbage_collection
     from appliance.runtime.loop_lag import probe_loop_lag
     from appliance.telemetry import retention
 
@@ -216,29 +231,26 @@ async def serve(options: Options) -> None:
         hub.start_publisher()
         garbage_collection.start_collection_policy()
         await port.start()
-        threading.Thread(
-            target=take_samples,
-            args=[socket.socket(fileno=options.samples)],
-            name="samples",
-            daemon=True,
-        ).start()
-        background = [
-            asyncio.create_task(work)
+        samples = socket.socket(fileno=options.samples)
+        background.thread_of("samples", partial(take_samples, samples)).start()
+        tasks = [
+            asyncio.create_task(background.keep_running(work))
             for work in (
-                run_retention(),
-                report_token_uses(controller),
-                send_refusals(controller),
-                port.follow_certificate(),
-                probe_loop_lag(),
-                garbage_collection.run_collection_policy(),
-                descriptors.watch(),
+                run_retention,
+                partial(report_token_uses, controller),
+                partial(send_refusals, controller),
+                partial(send_failed_work, controller),
+                port.follow_certificate,
+                probe_loop_lag,
+                garbage_collection.run_collection_policy,
+                descriptors.watch,
             )
         ]
         applying = asyncio.create_task(controller.run())
         controller.send(pb.HttpServerMessage(ready=pb.Ready()))
         await asyncio.wait([applying, port.serving], return_when=asyncio.FIRST_COMPLETED)
         watch.end_all()
-        for task in background:
+        for task in tasks:
             task.cancel()
         # Pending requests may still commit changes.
         applying_rest = asyncio.create_task(controller.run())

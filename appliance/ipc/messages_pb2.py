@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x61ppliance/ipc/messages.proto\x12\rbusbar.ipc.v1\"\xaf\x03\n\x11\x43ontrollerMessage\x12+\n\x08snapshot\x18\x01 \x01(\x0b\x32\x17.busbar.ipc.v1.SnapshotH\x00\x12\'\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x15.busbar.ipc.v1.ChangeH\x00\x12-\n\theartbeat\x18\x03 \x01(\x0b\x32\x18.busbar.ipc.v1.HeartbeatH\x00\x12)\n\x07samples\x18\x04 \x01(\x0b\x32\x16.busbar.ipc.v1.SamplesH\x00\x12\x31\n\x06status\x18\x05 \x01(\x0b\x32\x1f.busbar.ipc.v1.ControllerStatusH\x00\x12\x45\n\x16latest_metrics_request\x18\x06 \x01(\x0b\x32#.busbar.ipc.v1.LatestMetricsRequestH\x00\x12#\n\x04stop\x18\x07 \x01(\x0b\x32\x13.busbar.ipc.v1.StopH\x00\x12\x43\n\x15values_beyond_request\x18\x08 \x01(\x0b\x32\".busbar.ipc.v1.ValuesBeyondRequestH\x00\x42\x06\n\x04\x62ody\"5\n\x08Snapshot\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x17\n\x0freachable_nodes\x18\x02 \x03(\x0c\"e\n\x06\x43hange\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tobject_id\x18\x03 \x01(\x0c\x12\'\n\x07removal\x18\x04 \x01(\x0b\x32\x16.busbar.ipc.v1.Removal\"C\n\x07Removal\x12\x11\n\tprivilege\x18\x01 \x01(\t\x12\x13\n\x0b\x61ny_project\x18\x02 \x01(\x08\x12\x10\n\x08projects\x18\x03 \x03(\x0c\"\x1c\n\tHeartbeat\x12\x0f\n\x07node_id\x18\x01 \x01(\x0c\"X\n\x07Samples\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12+\n\x06series\x18\x03 \x03(\x0b\x32\x1b.busbar.ipc.v1.SeriesSample\"1\n\x0cSeriesSample\x12\x11\n\tseries_id\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x03(\x01\"\x80\x01\n\x10\x43ontrollerStatus\x12\x16\n\x0ewaiting_writes\x18\x01 \x01(\x04\x12\x18\n\x10index_mismatches\x18\x02 \x01(\x04\x12\x1c\n\x14loop_lag_p50_seconds\x18\x03 \x01(\x01\x12\x1c\n\x14loop_lag_p99_seconds\x18\x04 \x01(\x01\"7\n\x14LatestMetricsRequest\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x11\n\tseries_id\x18\x02 \x01(\x0c\"U\n\x13ValuesBeyondRequest\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12\x11\n\tthreshold\x18\x03 \x01(\x01\x12\r\n\x05\x61\x62ove\x18\x04 \x01(\x08\"\x06\n\x04Stop\"\xa3\x02\n\x11HttpServerMessage\x12%\n\x05ready\x18\x01 \x01(\x0b\x32\x14.busbar.ipc.v1.ReadyH\x00\x12\x41\n\x14latest_metrics_reply\x18\x02 \x01(\x0b\x32!.busbar.ipc.v1.LatestMetricsReplyH\x00\x12.\n\ntoken_uses\x18\x03 \x01(\x0b\x32\x18.busbar.ipc.v1.TokenUsesH\x00\x12+\n\x08refusals\x18\x04 \x01(\x0b\x32\x17.busbar.ipc.v1.RefusalsH\x00\x12?\n\x13values_beyond_reply\x18\x05 \x01(\x0b\x32 .busbar.ipc.v1.ValuesBeyondReplyH\x00\x42\x06\n\x04\x62ody\"\x07\n\x05Ready\"2\n\tTokenUses\x12%\n\x04uses\x18\x01 \x03(\x0b\x32\x17.busbar.ipc.v1.TokenUse\"=\n\x08TokenUse\x12\x10\n\x08token_id\x18\x01 \x01(\x0c\x12\x0e\n\x06minute\x18\x02 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"4\n\x08Refusals\x12(\n\x08refusals\x18\x01 \x03(\x0b\x32\x16.busbar.ipc.v1.Refusal\"\xc8\x01\n\x07Refusal\x12\x0e\n\x06minute\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x06 \x01(\t\x12\x10\n\x08token_id\x18\x07 \x01(\t\x12\x12\n\ntoken_name\x18\x08 \x01(\t\x12\x13\n\x0bobject_kind\x18\t \x01(\t\x12\x11\n\tobject_id\x18\n \x01(\t\x12\x12\n\nrequest_id\x18\x0b \x01(\t\"\x93\x01\n\x12LatestMetricsReply\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12?\n\x07metrics\x18\x02 \x03(\x0b\x32..busbar.ipc.v1.LatestMetricsReply.MetricsEntry\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"E\n\x11ValuesBeyondReply\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x12\n\nseries_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06values\x18\x03 \x03(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x61ppliance/ipc/messages.proto\x12\rbusbar.ipc.v1\"\xaf\x03\n\x11\x43ontrollerMessage\x12+\n\x08snapshot\x18\x01 \x01(\x0b\x32\x17.busbar.ipc.v1.SnapshotH\x00\x12\'\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x15.busbar.ipc.v1.ChangeH\x00\x12-\n\theartbeat\x18\x03 \x01(\x0b\x32\x18.busbar.ipc.v1.HeartbeatH\x00\x12)\n\x07samples\x18\x04 \x01(\x0b\x32\x16.busbar.ipc.v1.SamplesH\x00\x12\x31\n\x06status\x18\x05 \x01(\x0b\x32\x1f.busbar.ipc.v1.ControllerStatusH\x00\x12\x45\n\x16latest_metrics_request\x18\x06 \x01(\x0b\x32#.busbar.ipc.v1.LatestMetricsRequestH\x00\x12#\n\x04stop\x18\x07 \x01(\x0b\x32\x13.busbar.ipc.v1.StopH\x00\x12\x43\n\x15values_beyond_request\x18\x08 \x01(\x0b\x32\".busbar.ipc.v1.ValuesBeyondRequestH\x00\x42\x06\n\x04\x62ody\"5\n\x08Snapshot\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x17\n\x0freachable_nodes\x18\x02 \x03(\x0c\"e\n\x06\x43hange\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tobject_id\x18\x03 \x01(\x0c\x12\'\n\x07removal\x18\x04 \x01(\x0b\x32\x16.busbar.ipc.v1.Removal\"C\n\x07Removal\x12\x11\n\tprivilege\x18\x01 \x01(\t\x12\x13\n\x0b\x61ny_project\x18\x02 \x01(\x08\x12\x10\n\x08projects\x18\x03 \x03(\x0c\"\x1c\n\tHeartbeat\x12\x0f\n\x07node_id\x18\x01 \x01(\x0c\"X\n\x07Samples\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12+\n\x06series\x18\x03 \x03(\x0b\x32\x1b.busbar.ipc.v1.SeriesSample\"1\n\x0cSeriesSample\x12\x11\n\tseries_id\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x03(\x01\"\x95\x01\n\x10\x43ontrollerStatus\x12\x16\n\x0ewaiting_writes\x18\x01 \x01(\x04\x12\x18\n\x10index_mismatches\x18\x02 \x01(\x04\x12\x1c\n\x14loop_lag_p50_seconds\x18\x03 \x01(\x01\x12\x1c\n\x14loop_lag_p99_seconds\x18\x04 \x01(\x01\x12\x13\n\x0b\x66\x61iled_work\x18\x05 \x03(\t\"7\n\x14LatestMetricsRequest\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x11\n\tseries_id\x18\x02 \x01(\x0c\"U\n\x13ValuesBeyondRequest\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12\x11\n\tthreshold\x18\x03 \x01(\x01\x12\r\n\x05\x61\x62ove\x18\x04 \x01(\x08\"\x06\n\x04Stop\"\xd5\x02\n\x11HttpServerMessage\x12%\n\x05ready\x18\x01 \x01(\x0b\x32\x14.busbar.ipc.v1.ReadyH\x00\x12\x41\n\x14latest_metrics_reply\x18\x02 \x01(\x0b\x32!.busbar.ipc.v1.LatestMetricsReplyH\x00\x12.\n\ntoken_uses\x18\x03 \x01(\x0b\x32\x18.busbar.ipc.v1.TokenUsesH\x00\x12+\n\x08refusals\x18\x04 \x01(\x0b\x32\x17.busbar.ipc.v1.RefusalsH\x00\x12?\n\x13values_beyond_reply\x18\x05 \x01(\x0b\x32 .busbar.ipc.v1.ValuesBeyondReplyH\x00\x12\x30\n\x0b\x66\x61iled_work\x18\x06 \x01(\x0b\x32\x19.busbar.ipc.v1.FailedWorkH\x00\x42\x06\n\x04\x62ody\"\x1b\n\nFailedWork\x12\r\n\x05names\x18\x01 \x03(\t\"\x07\n\x05Ready\"2\n\tTokenUses\x12%\n\x04uses\x18\x01 \x03(\x0b\x32\x17.busbar.ipc.v1.TokenUse\"=\n\x08TokenUse\x12\x10\n\x08token_id\x18\x01 \x01(\x0c\x12\x0e\n\x06minute\x18\x02 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"4\n\x08Refusals\x12(\n\x08refusals\x18\x01 \x03(\x0b\x32\x16.busbar.ipc.v1.Refusal\"\xc8\x01\n\x07Refusal\x12\x0e\n\x06minute\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x06 \x01(\t\x12\x10\n\x08token_id\x18\x07 \x01(\t\x12\x12\n\ntoken_name\x18\x08 \x01(\t\x12\x13\n\x0bobject_kind\x18\t \x01(\t\x12\x11\n\tobject_id\x18\n \x01(\t\x12\x12\n\nrequest_id\x18\x0b \x01(\t\"\x93\x01\n\x12LatestMetricsReply\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12?\n\x07metrics\x18\x02 \x03(\x0b\x32..busbar.ipc.v1.LatestMetricsReply.MetricsEntry\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"E\n\x11ValuesBeyondReply\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x12\n\nseries_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06values\x18\x03 \x03(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,29 +48,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SERIESSAMPLE']._serialized_start=828
   _globals['_SERIESSAMPLE']._serialized_end=877
   _globals['_CONTROLLERSTATUS']._serialized_start=880
-  _globals['_CONTROLLERSTATUS']._serialized_end=1008
-  _globals['_LATESTMETRICSREQUEST']._serialized_start=1010
-  _globals['_LATESTMETRICSREQUEST']._serialized_end=1065
-  _globals['_VALUESBEYONDREQUEST']._serialized_start=1067
-  _globals['_VALUESBEYONDREQUEST']._serialized_end=1152
-  _globals['_STOP']._serialized_start=1154
-  _globals['_STOP']._serialized_end=1160
-  _globals['_HTTPSERVERMESSAGE']._serialized_start=1163
-  _globals['_HTTPSERVERMESSAGE']._serialized_end=1454
-  _globals['_READY']._serialized_start=1456
-  _globals['_READY']._serialized_end=1463
-  _globals['_TOKENUSES']._serialized_start=1465
-  _globals['_TOKENUSES']._serialized_end=1515
-  _globals['_TOKENUSE']._serialized_start=1517
-  _globals['_TOKENUSE']._serialized_end=1578
-  _globals['_REFUSALS']._serialized_start=1580
-  _globals['_REFUSALS']._serialized_end=1632
-  _globals['_REFUSAL']._serialized_start=1635
-  _globals['_REFUSAL']._serialized_end=1835
-  _globals['_LATESTMETRICSREPLY']._serialized_start=1838
-  _globals['_LATESTMETRICSREPLY']._serialized_end=1985
-  _globals['_LATESTMETRICSREPLY_METRICSENTRY']._serialized_start=1939
-  _globals['_LATESTMETRICSREPLY_METRICSENTRY']._serialized_end=1985
-  _globals['_VALUESBEYONDREPLY']._serialized_start=1987
-  _globals['_VALUESBEYONDREPLY']._serialized_end=2056
+  _globals['_CONTROLLERSTATUS']._serialized_end=1029
+  _globals['_LATESTMETRICSREQUEST']._serialized_start=1031
+  _globals['_LATESTMETRICSREQUEST']._serialized_end=1086
+  _globals['_VALUESBEYONDREQUEST']._serialized_start=1088
+  _globals['_VALUESBEYONDREQUEST']._serialized_end=1173
+  _globals['_STOP']._serialized_start=1175
+  _globals['_STOP']._serialized_end=1181
+  _globals['_HTTPSERVERMESSAGE']._serialized_start=1184
+  _globals['_HTTPSERVERMESSAGE']._serialized_end=1525
+  _globals['_FAILEDWORK']._serialized_start=1527
+  _globals['_FAILEDWORK']._serialized_end=1554
+  _globals['_READY']._serialized_start=1556
+  _globals['_READY']._serialized_end=1563
+  _globals['_TOKENUSES']._serialized_start=1565
+  _globals['_TOKENUSES']._serialized_end=1615
+  _globals['_TOKENUSE']._serialized_start=1617
+  _globals['_TOKENUSE']._serialized_end=1678
+  _globals['_REFUSALS']._serialized_start=1680
+  _globals['_REFUSALS']._serialized_end=1732
+  _globals['_REFUSAL']._serialized_start=1735
+  _globals['_REFUSAL']._serialized_end=1935
+  _globals['_LATESTMETRICSREPLY']._serialized_start=1938
+  _globals['_LATESTMETRICSREPLY']._serialized_end=2085
+  _globals['_LATESTMETRICSREPLY_METRICSENTRY']._serialized_start=2039
+  _globals['_LATESTMETRICSREPLY_METRICSENTRY']._serialized_end=2085
+  _globals['_VALUESBEYONDREPLY']._serialized_start=2087
+  _globals['_VALUESBEYONDREPLY']._serialized_end=2156
 # @@protoc_insertion_point(module_scope)

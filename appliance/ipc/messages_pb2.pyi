@@ -81,16 +81,18 @@ class SeriesSample(_message.Message):
     def __init__(self, series_id: _Optional[bytes] = ..., values: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ControllerStatus(_message.Message):
-    __slots__ = ("waiting_writes", "index_mismatches", "loop_lag_p50_seconds", "loop_lag_p99_seconds")
+    __slots__ = ("waiting_writes", "index_mismatches", "loop_lag_p50_seconds", "loop_lag_p99_seconds", "failed_work")
     WAITING_WRITES_FIELD_NUMBER: _ClassVar[int]
     INDEX_MISMATCHES_FIELD_NUMBER: _ClassVar[int]
     LOOP_LAG_P50_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LOOP_LAG_P99_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_WORK_FIELD_NUMBER: _ClassVar[int]
     waiting_writes: int
     index_mismatches: int
     loop_lag_p50_seconds: float
     loop_lag_p99_seconds: float
-    def __init__(self, waiting_writes: _Optional[int] = ..., index_mismatches: _Optional[int] = ..., loop_lag_p50_seconds: _Optional[float] = ..., loop_lag_p99_seconds: _Optional[float] = ...) -> None: ...
+    failed_work: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, waiting_writes: _Optional[int] = ..., index_mismatches: _Optional[int] = ..., loop_lag_p50_seconds: _Optional[float] = ..., loop_lag_p99_seconds: _Optional[float] = ..., failed_work: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LatestMetricsRequest(_message.Message):
     __slots__ = ("call", "series_id")
@@ -117,18 +119,26 @@ class Stop(_message.Message):
     def __init__(self) -> None: ...
 
 class HttpServerMessage(_message.Message):
-    __slots__ = ("ready", "latest_metrics_reply", "token_uses", "refusals", "values_beyond_reply")
+    __slots__ = ("ready", "latest_metrics_reply", "token_uses", "refusals", "values_beyond_reply", "failed_work")
     READY_FIELD_NUMBER: _ClassVar[int]
     LATEST_METRICS_REPLY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USES_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     VALUES_BEYOND_REPLY_FIELD_NUMBER: _ClassVar[int]
+    FAILED_WORK_FIELD_NUMBER: _ClassVar[int]
     ready: Ready
     latest_metrics_reply: LatestMetricsReply
     token_uses: TokenUses
     refusals: Refusals
     values_beyond_reply: ValuesBeyondReply
-    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., values_beyond_reply: _Optional[_Union[ValuesBeyondReply, _Mapping]] = ...) -> None: ...
+    failed_work: FailedWork
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ..., values_beyond_reply: _Optional[_Union[ValuesBeyondReply, _Mapping]] = ..., failed_work: _Optional[_Union[FailedWork, _Mapping]] = ...) -> None: ...
+
+class FailedWork(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()

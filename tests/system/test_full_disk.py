@@ -96,7 +96,11 @@ def test_full_disk_is_noticed_and_nothing_is_lost(disk: Path) -> None:
     with started(disk, **LIMITS) as appliance:
         token = appliance.manage("create_token", "--role", "administrator")
         admin = Administrator(appliance, token)
-        assert orjson.loads(appliance.get("/readyz")) == {"ready": True, "disk": "ok"}
+        assert orjson.loads(appliance.get("/readyz")) == {
+            "ready": True,
+            "disk": "ok",
+            "failed_work": [],
+        }
         held = admin.request("POST", "allocations", body=WAITING)["id"]
 
         fill(disk, (LOW_MIB + FULL_MIB) // 2)
