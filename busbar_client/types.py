@@ -583,7 +583,8 @@ class AllocationRequest(TypedDict):
     """Memory on each GPU. Without percent, compute is proportional to the memory."""
     compute_mode: NotRequired[ComputeModeEnum]
     """Meaning of the percent. `shared`: in proportion to that of the others that use the GPU.
-    `capped`: never more. `guaranteed`: at least, and what is idle. `exclusive`: whole GPUs.
+    `capped`: never more. `guaranteed`: at least, and what is idle. `exclusive`: whole GPUs;
+    percent and memory_bytes are omitted.
 
     * `shared` - shared
     * `capped` - capped

@@ -83,7 +83,15 @@ class AllocationRequest:
     ] = False
 
     def body(self) -> dict[str, Any]:
-        """Return the body of POST /allocations. Raises ApiError for a label without a value."""
+        """Return the body of POST /allocations.
+
+        Raises ApiError for a label without a value, and for --exclusive with another mode.
+        """
+        if self.exclusive and self.mode not in ("shared", "exclusive"):
+            raise rest.ApiError(
+                f"--exclusive allocates whole GPUs, and --mode {self.mode} a part. Omit one.",
+                rest.EXIT_USAGE,
+            )
         request = {
             "gpu_count": self.gpu_count,
             "pool": self.pool,

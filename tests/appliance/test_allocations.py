@@ -337,3 +337,16 @@ def test_uncommitted_allocation_is_not_released_as_abandoned(
     eviction.evict_expired()
     allocation.refresh_from_db()
     assert allocation.state == "preparing"
+
+
+@pytest.mark.parametrize("share", [{"percent": 25}, {"memory_bytes": 1 << 30}])
+def test_exclusive_allocation_of_a_part_is_refused(
+    cast: Cast, client_of: Clients, add_node: AddNode, share: dict[str, int]
+) -> None:
+    """The part was left out without a word, and the project charged for whole GPUs."""
+    add_node()
+    alice, whole = client_of(cast.alice), {"compute_mode": "exclusive"}
+    refused = alice.post(URL, whole | share, format="json")
+    assert refused.status_code == 400
+    assert "whole GPUs. Omit percent" in body(refused)["errors"][0]["message"]
+    assert alice.post(URL, whole | {"percent": 100}, format="json").status_code == 202

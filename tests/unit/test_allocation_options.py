@@ -1,0 +1,19 @@
+"""Options of allocation requests that contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from remoting.cli.allocation_request import AllocationRequest
+from remoting.cli.errors import EXIT_USAGE, ApiError
+
+
+@pytest.mark.parametrize("mode", ["capped", "guaranteed"])
+def test_exclusive_with_another_mode_is_refused(mode: str) -> None:
+    with pytest.raises(ApiError, match=f"--mode {mode} a part. Omit one.") as refused:
+        AllocationRequest(exclusive=True, mode=mode).body()
+    assert refused.value.exit_code == EXIT_USAGE
+
+
+def test_exclusive_and_its_mode_are_the_same() -> None:
+    assert AllocationRequest(exclusive=True).body() == AllocationRequest(mode="exclusive").body()
