@@ -36,10 +36,18 @@ const answer = (data: object, status = 200) => ({
     headers: { ETag: `"${row.version}"` },
   }),
 });
-function get(path: string) {
+interface Page {
+  params?: { query?: { cursor?: string; limit?: number } };
+}
+function get(path: string, { params }: Page = {}) {
   if (path === "/api/v1/access")
     return answer({ privileges: everywhere.map((name) => ({ name, bindings: [] })) });
-  if (path === "/api/v1/audit") return answer({ items: records });
+  if (path === "/api/v1/audit") {
+    const { cursor = "0", limit = 50 } = params?.query ?? {};
+    const end = Number(cursor) + limit;
+    const next = end < records.length ? String(end) : null;
+    return answer({ items: records.slice(Number(cursor), end), next });
+  }
   return answer({ ...row });
 }
 function patch(body: object, version: string) {
@@ -70,7 +78,8 @@ beforeEach(() => {
   sent.length = 0;
   records = [];
   cache.setQueryData(["me"], { username: "mei", privileges: ["audit.read"] });
-  vi.spyOn(api, "GET").mockImplementation((async (path: string) => get(path)) as never);
+  vi.spyOn(api, "GET").mockImplementation((async (path: string, page?: Page) =>
+    get(path, page)) as never);
   vi.spyOn(api, "PATCH").mockImplementation((async (
     _: string,
     { body, headers }: { body: object; headers: Record<string, string> },
@@ -166,6 +175,13 @@ const saveDisputed = async () => {
 test("a record of another operation than the change is not named in its place", async () => {
   await saveDisputed();
   records = [{ actor: "wang", after: { names: "read" } }, ...records];
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by li/)).toBeTruthy();
+});
+
+test("who has made the change is named behind many records of other operations", async () => {
+  await saveDisputed();
+  records = [...Array(250).fill({ actor: "wang", after: { names: "read" } }), ...records];
   fireEvent.click(save());
   expect(await screen.findByText(/Changed by li/)).toBeTruthy();
 });

@@ -76,6 +76,23 @@ function showChanged(kind: EditableKind, row: { id: string; version?: number }) 
 /** The number in an ETag. */
 const numberOf = (version: string) => Number(version.replaceAll('"', ""));
 
+type AuditRecord = Schema<"AuditRecord">;
+const versionOf = ({ after }: AuditRecord) => Number((after as { version?: number })?.version ?? 0);
+
+/** Read the records of an object from the newest one back to that of a version. */
+async function recordsSince(id: string, version: number): Promise<AuditRecord[]> {
+  const isOld = (record: AuditRecord) => versionOf(record) > 0 && versionOf(record) <= version;
+  const found: AuditRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { object_id: id, outcome: "succeeded" as const, limit: 100, cursor };
+    const page = await api.GET("/api/v1/audit", { params: { query } }).then(unwrap);
+    found.push(...page.items);
+    cursor = page.next ?? undefined;
+  } while (cursor && !found.some(isOld));
+  return found;
+}
+
 /**
  * Return who has made the changes of an object between two versions, or "" if several users have,
  * or if that cannot be known. Versions without a record are those of the appliance itself, such as
@@ -83,17 +100,10 @@ const numberOf = (version: string) => Number(version.replaceAll('"', ""));
  */
 export async function changesBy(id: string, from: string, to: string): Promise<string> {
   if (!cache.getQueryData<Me>(["me"])?.privileges.includes("audit.read")) return "";
-  const query = { object_id: id, outcome: "succeeded" as const, limit: 50 };
-  const records = await api
-    .GET("/api/v1/audit", { params: { query } })
-    .then(unwrap)
-    .then(
-      (page) => page.items,
-      () => [], // the conflict is shown in any case
-    );
-  const isBetween = ({ version = 0 }: { version?: number }) =>
-    numberOf(from) < version && version <= numberOf(to);
-  const found = new Set(records.filter((r) => isBetween(r.after ?? {})).map((r) => r.actor));
+  const records = await recordsSince(id, numberOf(from)).catch(() => []); // shown in any case
+  const isBetween = (record: AuditRecord) =>
+    numberOf(from) < versionOf(record) && versionOf(record) <= numberOf(to);
+  const found = new Set(records.filter(isBetween).map((r) => r.actor));
   const [actor = ""] = found;
   return found.size === 1 && actor !== "system" ? actor : "";
 }
