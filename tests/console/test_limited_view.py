@@ -51,6 +51,8 @@ def test_page_of_a_gpu_shows_its_viewer_partitions_and_no_allocations(
         expect(main.get_by_text("another project")).to_be_visible()
         expect(main.get_by_role("heading", name="Metrics of")).to_be_visible()
         expect(main.get_by_text("Allocations on this GPU")).to_have_count(0)
+        tree = console.page.get_by_role("tree")
+        expect(tree.get_by_text(gpu["node"], exact=True)).to_be_visible()
         picture(console.page, screenshots, "limited-gpu")
 
 

@@ -39,6 +39,16 @@ test("sites appear once a node has one, and count what is in trouble", () => {
   ]);
 });
 
+test("a GPU of a node that the user may not view stands below the name of its node", () => {
+  for (const nodes of [[], [node("a")], [node("a", { site: "x" })]]) {
+    const items = treeItems("nodes", inventory(nodes, [gpu("g1", "a"), gpu("g2", "hidden")]), []);
+    const item = items.find((i) => i.label === "hidden");
+    expect(item).toMatchObject({ icon: "node", badge: "1", trouble: "" });
+    expect(item?.children.map((c) => c.target?.id)).toEqual(["g2"]);
+    expect(item?.target).toBeUndefined();
+  }
+});
+
 test("a match keeps its ancestors", () => {
   const found = filterItems(treeItems("nodes", data, []), "gpu 0");
   expect(found.map((i) => i.label)).toEqual(["a"]);

@@ -89,11 +89,23 @@ function nodeItem(node: Node, data: Inventory): TreeItem {
   };
 }
 
+/** Return the nodes of GPUs that the user may view without the node: they open no page. */
+function pathItems(data: Inventory): TreeItem[] {
+  const known = new Set(data.nodes.map((node) => node.id));
+  const hidden = [...gpusByNode(data.gpus)].filter(([id]) => !known.has(id));
+  const nodes = byName(hidden.map(([id, [gpu]]) => ({ id, name: gpu?.node ?? "" }) as Node));
+  return nodes.map((node) => {
+    const { target: _, health: __, ...item } = nodeItem(node, data);
+    return { ...item, trouble: "" };
+  });
+}
+
 function nodesView(data: Inventory): TreeItem[] {
   const items = byName(data.nodes).map((node) => ({ node, item: nodeItem(node, data) }));
-  if (!data.nodes.some((n) => n.site)) return items.map((x) => x.item);
+  const paths = pathItems(data);
+  if (!data.nodes.some((n) => n.site)) return [...items.map((x) => x.item), ...paths];
   const sites = [...new Set(data.nodes.map((n) => n.site ?? ""))].sort();
-  return sites.map((site) => {
+  const ofSites = sites.map((site): TreeItem => {
     const children = items.filter((x) => (x.node.site ?? "") === site).map((x) => x.item);
     const bad = children.filter((c) => c.trouble).length;
     return {
@@ -107,6 +119,7 @@ function nodesView(data: Inventory): TreeItem[] {
       children,
     };
   });
+  return [...ofSites, ...paths];
 }
 
 function poolsView(data: Inventory): TreeItem[] {
