@@ -50,7 +50,8 @@ def parse_destination(destination: str) -> tuple[str, int, str]:
     try:
         parts = urlsplit(destination if "//" in destination else f"ssh://{destination}")
         if parts.scheme == "ssh" and parts.hostname:
-            return parts.hostname, parts.port or 22, parts.username or getpass.getuser()
+            port = 22 if parts.port is None else parts.port
+            return parts.hostname, port, parts.username or getpass.getuser()
     except ValueError:
         pass  # a bracket or a port that no URL has
     raise ApiError(

@@ -30,15 +30,15 @@ class AllocationRequest:
         ),
     ] = 1
     percent: Annotated[
-        int,
+        int | None,
         typer.Option(
             "-p",
             "--percent",
-            min=0,
+            min=1,
             max=100,
             help="Share of memory and compute of each GPU. Default: 100 without --memory.",
         ),
-    ] = 0
+    ] = None
     memory: MemorySize = None
     pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default"
     project: Annotated[str, typer.Option(help="Name of the project.")] = "default"
@@ -109,7 +109,7 @@ class AllocationRequest:
             "allow_pending": self.allow_pending,
         }
         share = {"percent": self.percent, "memory_bytes": self.memory}
-        return request | {name: value for name, value in share.items() if value}
+        return request | {name: value for name, value in share.items() if value is not None}
 
     def arguments(self) -> list[str]:
         """Return the options of a command line that makes this request, without defaults."""

@@ -55,7 +55,7 @@ def token_create(
 ) -> None:
     """Create a token and print it. It is shown only once."""
     wanted = {"user": user, "lifetime_seconds": lifetime, "scopes": scope, "networks": network}
-    body = {"name": name} | {key: value for key, value in wanted.items() if value}
+    body = {"name": name} | {key: value for key, value in wanted.items() if value or value == 0}
     response = client().request("POST", "tokens", body)
     if output == "table":
         typer.echo(response["token"])
