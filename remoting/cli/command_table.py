@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from remoting.cli.option_words import speaking_options
 from remoting.cli.printable import printable
 
 ACTIVITY, INVENTORY, PEOPLE = "activity_sheets", "inventory_sheets", "people_sheets"
@@ -135,7 +136,7 @@ def load(name: str, place: Place) -> Any:
         owner.add_typer(found, name=name)
     else:
         owner.command(name, context_settings=context_settings(place))(found)
-    return typer.main.get_group(owner).commands[name]
+    return speaking_options(typer.main.get_group(owner).commands[name])
 
 
 def context_settings(place: Place) -> dict[str, bool]:

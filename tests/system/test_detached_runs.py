@@ -113,7 +113,7 @@ def test_created_allocation_stays_without_a_client(busbar: Commands) -> None:
 
 def test_created_allocation_needs_an_end(busbar: Commands) -> None:
     refused = busbar("allocation", "create", "-p", "5")
-    assert refused.returncode == 2 and "set lifetime_seconds" in refused.stderr
+    assert refused.returncode == 2 and "set --lifetime" in refused.stderr
 
 
 def test_dry_run_says_where_a_request_would_be_placed(busbar: Commands) -> None:
