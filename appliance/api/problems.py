@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 DISK_FULL = "The disk of the appliance is full. Nothing was changed; free space and try again."
 NOT_FOUND = "The object does not exist, or you have no permission to see it."
 SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
+INVALID_TOKEN = (
+    "The token is not valid: it is wrong, or it has expired or was revoked. Sign in with `busbar "
+    "login`, or use another token."
+)
 
 
 def problem(
@@ -94,8 +98,10 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         )
     if isinstance(error, DjangoValidationError):
         return problem(Code.INVALID, " ".join(error.messages), request)
-    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+    if isinstance(error, exceptions.NotAuthenticated):
         return problem(Code.UNAUTHENTICATED, SIGN_IN, request)
+    if isinstance(error, exceptions.AuthenticationFailed):
+        return problem(Code.UNAUTHENTICATED, INVALID_TOKEN, request)
     if isinstance(error, exceptions.PermissionDenied):
         return problem(Code.DENIED, str(error.detail), request)
     if isinstance(error, Http404 | exceptions.NotFound):

@@ -33,7 +33,7 @@ from appliance.activity.watch import WatchStream  # noqa: E402
 from appliance.api import refusals  # noqa: E402
 from appliance.api.client_connection import connection_of  # noqa: E402
 from appliance.api.errors import ApplianceError, Code  # noqa: E402
-from appliance.api.problems import SIGN_IN  # noqa: E402
+from appliance.api.problems import INVALID_TOKEN, SIGN_IN  # noqa: E402
 from appliance.api.wait import Wait  # noqa: E402
 from appliance.db.writer import (  # noqa: E402
     READ_THREADS,
@@ -212,7 +212,8 @@ def unauthenticated(scope: Scope) -> Response:
     if token_text and recent_tokens.find(token_text):
         error = ApplianceError(Code.TOKEN_NETWORK, token_networks.REFUSED, instance=path)
     else:
-        error = ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path)
+        detail = INVALID_TOKEN if token_text else SIGN_IN
+        error = ApplianceError(Code.UNAUTHENTICATED, detail, instance=path)
     refused = [refusal_of(scope, str(error.code))] if token_text else []
     return replace(problem_of(error), refusals=refused)
 

@@ -303,7 +303,18 @@ class Api(Client):
     def problem(
         self, detail: str, status: int = 0, code: str = "", fields: dict[str, Any] | None = None
     ) -> Exception:
+        if code == "unauthenticated" and self._context.token:
+            detail = self._invalid_token()
         return ApiError(detail, exit_code_of(status), code, fields)
+
+    def _invalid_token(self) -> str:
+        ended = "is not valid: it is wrong, or it has expired or was revoked."
+        if self._context.token == os.environ.get("BUSBAR_TOKEN"):
+            return (
+                f"The token in BUSBAR_TOKEN {ended} Set it to one of: busbar token create, or unset"
+                " it to use the stored credentials."
+            )
+        return f"The stored token {ended} Sign in again with: busbar login {self._context.url}"
 
     def unreachable(self, detail: str, code: str = "") -> Exception:
         return ApplianceUnreachable(detail, code=code)

@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 from busbar_client.connection import texts
 from nodes.top_level import exit_status_of
 from remoting.cli import output
-from remoting.cli.api import Api, ApiError, ApplianceUnreachable
+from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context
 from remoting.cli.main import app
 
 COMMAND: Any = typer.main.get_command(app)
@@ -38,6 +38,7 @@ class InProcessApi(Api):
 
     def __init__(self, client: APIClient) -> None:
         self._test_client = client
+        self._context = Context("https://appliance", "t", "")
         self.requests: list[str] = []
 
     def respond(
