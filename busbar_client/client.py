@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import quote
 
 from busbar_client.connection import Connection
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 def given(headers: Mapping[str, str | None]) -> dict[str, str]:
     """Return the headers that have a value."""
     return {name: value for name, value in headers.items() if value is not None}
+
+
+def segment(value: str) -> str:
+    """Return a value as one segment of a path. Servers resolve a segment of dots."""
+    return quote(value, safe="").replace(".", "%2E")
 
 
 class Client(Connection):
@@ -179,7 +185,9 @@ class Client(Connection):
 
         Needs the privilege `alarms.manage`.
         """
-        return cast("AlarmDefinitionDetail", self.send("GET", f"alarm-definitions/{definition_id}"))
+        return cast(
+            "AlarmDefinitionDetail", self.send("GET", f"alarm-definitions/{segment(definition_id)}")
+        )
 
     def alarm_definitions_partial_update(
         self,
@@ -204,7 +212,7 @@ class Client(Connection):
             "AlarmDefinition",
             self.send(
                 "PATCH",
-                f"alarm-definitions/{definition_id}",
+                f"alarm-definitions/{segment(definition_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -228,7 +236,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"alarm-definitions/{definition_id}",
+            f"alarm-definitions/{segment(definition_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -300,7 +308,7 @@ class Client(Connection):
         Needs the privilege `alarms.view`, which a role may also give at the object or above it
         in the inventory.
         """
-        return cast("AlarmDetail", self.send("GET", f"alarms/{alarm_id}"))
+        return cast("AlarmDetail", self.send("GET", f"alarms/{segment(alarm_id)}"))
 
     def alarms_acknowledge_create(
         self,
@@ -323,7 +331,7 @@ class Client(Connection):
             "Alarm",
             self.send(
                 "POST",
-                f"alarms/{alarm_id}/acknowledge",
+                f"alarms/{segment(alarm_id)}/acknowledge",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -349,7 +357,7 @@ class Client(Connection):
             "PaginatedAlarmEntryList",
             self.send(
                 "GET",
-                f"alarms/{alarm_id}/history",
+                f"alarms/{segment(alarm_id)}/history",
                 query={
                     "count": count,
                     "cursor": cursor,
@@ -453,7 +461,7 @@ class Client(Connection):
         """
         return cast(
             "AllocationDetail",
-            self.send("GET", f"allocations/{allocation_id}", query={"wait": wait}),
+            self.send("GET", f"allocations/{segment(allocation_id)}", query={"wait": wait}),
         )
 
     def allocations_partial_update(
@@ -482,7 +490,7 @@ class Client(Connection):
             "Allocation",
             self.send(
                 "PATCH",
-                f"allocations/{allocation_id}",
+                f"allocations/{segment(allocation_id)}",
                 body,
                 query={"dry_run": dry_run, "wait": wait},
                 headers=given({"If-Match": if_match}),
@@ -509,7 +517,7 @@ class Client(Connection):
             "Allocation",
             self.send(
                 "DELETE",
-                f"allocations/{allocation_id}",
+                f"allocations/{segment(allocation_id)}",
                 query={"dry_run": dry_run, "wait": wait},
                 headers=given({"If-Match": if_match}),
             ),
@@ -525,7 +533,9 @@ class Client(Connection):
 
         Needs the privilege `allocations.view`.
         """
-        return cast("Explanation", self.send("GET", f"allocations/{allocation_id}/explanation"))
+        return cast(
+            "Explanation", self.send("GET", f"allocations/{segment(allocation_id)}/explanation")
+        )
 
     def allocations_force_release_create(
         self,
@@ -544,7 +554,9 @@ class Client(Connection):
         return cast(
             "Allocation",
             self.send(
-                "POST", f"allocations/{allocation_id}/force-release", query={"dry_run": dry_run}
+                "POST",
+                f"allocations/{segment(allocation_id)}/force-release",
+                query={"dry_run": dry_run},
             ),
         )
 
@@ -558,7 +570,9 @@ class Client(Connection):
 
         Needs the privilege `allocations.use`.
         """
-        return cast("Allocation", self.send("POST", f"allocations/{allocation_id}/heartbeat"))
+        return cast(
+            "Allocation", self.send("POST", f"allocations/{segment(allocation_id)}/heartbeat")
+        )
 
     def allocations_resume_create(
         self,
@@ -581,7 +595,7 @@ class Client(Connection):
             "Allocation",
             self.send(
                 "POST",
-                f"allocations/{allocation_id}/resume",
+                f"allocations/{segment(allocation_id)}/resume",
                 query={"dry_run": dry_run, "wait": wait},
                 headers=given({"If-Match": if_match, "Idempotency-Key": idempotency_key}),
             ),
@@ -616,7 +630,7 @@ class Client(Connection):
             "Allocation",
             self.send(
                 "POST",
-                f"allocations/{allocation_id}/suspend",
+                f"allocations/{segment(allocation_id)}/suspend",
                 query={"dry_run": dry_run, "wait": wait},
                 headers=given({"If-Match": if_match, "Idempotency-Key": idempotency_key}),
             ),
@@ -640,7 +654,10 @@ class Client(Connection):
         return cast(
             "Tickets",
             self.send(
-                "POST", f"allocations/{allocation_id}/tickets", body, query={"dry_run": dry_run}
+                "POST",
+                f"allocations/{segment(allocation_id)}/tickets",
+                body,
+                query={"dry_run": dry_run},
             ),
         )
 
@@ -716,7 +733,7 @@ class Client(Connection):
 
         Needs the privilege `audit.read`.
         """
-        return cast("AuditRecord", self.send("GET", f"audit/{record_id}"))
+        return cast("AuditRecord", self.send("GET", f"audit/{segment(record_id)}"))
 
     def audit_verification_retrieve(
         self,
@@ -911,7 +928,7 @@ class Client(Connection):
 
         Needs the privilege `pools.view`.
         """
-        return cast("DepartmentDetail", self.send("GET", f"departments/{department_id}"))
+        return cast("DepartmentDetail", self.send("GET", f"departments/{segment(department_id)}"))
 
     def departments_partial_update(
         self,
@@ -931,7 +948,7 @@ class Client(Connection):
             "Department",
             self.send(
                 "PATCH",
-                f"departments/{department_id}",
+                f"departments/{segment(department_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -955,7 +972,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"departments/{department_id}",
+            f"departments/{segment(department_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -985,7 +1002,7 @@ class Client(Connection):
 
         Needs the token of any user.
         """
-        return cast("DeviceLogin", self.send("GET", f"device-logins/{code}"))
+        return cast("DeviceLogin", self.send("GET", f"device-logins/{segment(code)}"))
 
     def device_logins_approve_create(
         self,
@@ -1003,7 +1020,7 @@ class Client(Connection):
         """
         return cast(
             "DeviceLogin",
-            self.send("POST", f"device-logins/{code}/approve", query={"dry_run": dry_run}),
+            self.send("POST", f"device-logins/{segment(code)}/approve", query={"dry_run": dry_run}),
         )
 
     def device_logins_deny_create(
@@ -1020,7 +1037,7 @@ class Client(Connection):
         """
         return cast(
             "DeviceLogin",
-            self.send("POST", f"device-logins/{code}/deny", query={"dry_run": dry_run}),
+            self.send("POST", f"device-logins/{segment(code)}/deny", query={"dry_run": dry_run}),
         )
 
     def device_logins_token_create(
@@ -1185,7 +1202,7 @@ class Client(Connection):
         Needs the privilege `inventory.view`, which a role may also give at the object or above
         it in the inventory.
         """
-        return cast("GpuDetail", self.send("GET", f"gpus/{gpu_id}"))
+        return cast("GpuDetail", self.send("GET", f"gpus/{segment(gpu_id)}"))
 
     def gpus_partial_update(
         self,
@@ -1210,7 +1227,7 @@ class Client(Connection):
             "Gpu",
             self.send(
                 "PATCH",
-                f"gpus/{gpu_id}",
+                f"gpus/{segment(gpu_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -1231,7 +1248,8 @@ class Client(Connection):
         With `dry_run=true` nothing changes.
         """
         return cast(
-            "Gpu", self.send("POST", f"gpus/{gpu_id}/admit", body, query={"dry_run": dry_run})
+            "Gpu",
+            self.send("POST", f"gpus/{segment(gpu_id)}/admit", body, query={"dry_run": dry_run}),
         )
 
     def gpus_metrics_retrieve(
@@ -1253,7 +1271,7 @@ class Client(Connection):
             "History",
             self.send(
                 "GET",
-                f"gpus/{object_id}/metrics",
+                f"gpus/{segment(object_id)}/metrics",
                 query={"resolution_seconds": resolution_seconds, "since": since, "until": until},
             ),
         )
@@ -1320,7 +1338,7 @@ class Client(Connection):
 
         Needs the privilege `accounts.manage`.
         """
-        return cast("GroupDetail", self.send("GET", f"groups/{group_id}"))
+        return cast("GroupDetail", self.send("GET", f"groups/{segment(group_id)}"))
 
     def groups_partial_update(
         self,
@@ -1340,7 +1358,7 @@ class Client(Connection):
             "Group",
             self.send(
                 "PATCH",
-                f"groups/{group_id}",
+                f"groups/{segment(group_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -1364,7 +1382,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"groups/{group_id}",
+            f"groups/{segment(group_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -1389,7 +1407,7 @@ class Client(Connection):
             "PaginatedGroupMemberList",
             self.send(
                 "GET",
-                f"groups/{group_id}/members",
+                f"groups/{segment(group_id)}/members",
                 query={
                     "count": count,
                     "cursor": cursor,
@@ -1422,7 +1440,7 @@ class Client(Connection):
             "GroupMember",
             self.send(
                 "POST",
-                f"groups/{group_id}/members",
+                f"groups/{segment(group_id)}/members",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"Idempotency-Key": idempotency_key}),
@@ -1442,7 +1460,11 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"groups/{group_id}/members/{member_id}", query={"dry_run": dry_run})
+        self.send(
+            "DELETE",
+            f"groups/{segment(group_id)}/members/{segment(member_id)}",
+            query={"dry_run": dry_run},
+        )
 
     def key_rotations_retrieve(
         self,
@@ -1452,7 +1474,7 @@ class Client(Connection):
 
         Needs the privilege `fleet.rotate_keys`.
         """
-        return cast("KeyRotation", self.send("GET", f"key-rotations/{kind}"))
+        return cast("KeyRotation", self.send("GET", f"key-rotations/{segment(kind)}"))
 
     def key_rotations_abort_create(
         self,
@@ -1462,7 +1484,7 @@ class Client(Connection):
 
         Needs the privilege `fleet.rotate_keys`.
         """
-        return cast("KeyRotation", self.send("POST", f"key-rotations/{kind}/abort"))
+        return cast("KeyRotation", self.send("POST", f"key-rotations/{segment(kind)}/abort"))
 
     def key_rotations_advance_create(
         self,
@@ -1475,7 +1497,9 @@ class Client(Connection):
 
         Needs the privilege `fleet.rotate_keys`.
         """
-        return cast("KeyRotation", self.send("POST", f"key-rotations/{kind}/advance", body))
+        return cast(
+            "KeyRotation", self.send("POST", f"key-rotations/{segment(kind)}/advance", body)
+        )
 
     def key_rotations_start_create(
         self,
@@ -1488,7 +1512,7 @@ class Client(Connection):
 
         Needs the privilege `fleet.rotate_keys`.
         """
-        return cast("KeyRotation", self.send("POST", f"key-rotations/{kind}/start", body))
+        return cast("KeyRotation", self.send("POST", f"key-rotations/{segment(kind)}/start", body))
 
     def login_create(
         self,
@@ -1601,7 +1625,7 @@ class Client(Connection):
         Needs the privilege `inventory.view`, which a role may also give at the object or above
         it in the inventory.
         """
-        return cast("NodeDetail", self.send("GET", f"nodes/{node_id}"))
+        return cast("NodeDetail", self.send("GET", f"nodes/{segment(node_id)}"))
 
     def nodes_partial_update(
         self,
@@ -1624,7 +1648,7 @@ class Client(Connection):
             "Node",
             self.send(
                 "PATCH",
-                f"nodes/{node_id}",
+                f"nodes/{segment(node_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -1649,7 +1673,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"nodes/{node_id}",
+            f"nodes/{segment(node_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -1675,7 +1699,7 @@ class Client(Connection):
             "PaginatedBlockerList",
             self.send(
                 "GET",
-                f"nodes/{node_id}/blockers",
+                f"nodes/{segment(node_id)}/blockers",
                 query={
                     "count": count,
                     "cursor": cursor,
@@ -1702,7 +1726,8 @@ class Client(Connection):
         With `dry_run=true` nothing changes.
         """
         return cast(
-            "Node", self.send("POST", f"nodes/{node_id}/cordon", query={"dry_run": dry_run})
+            "Node",
+            self.send("POST", f"nodes/{segment(node_id)}/cordon", query={"dry_run": dry_run}),
         )
 
     def nodes_enter_maintenance_create(
@@ -1727,7 +1752,7 @@ class Client(Connection):
             "Task",
             self.send(
                 "POST",
-                f"nodes/{node_id}/enter-maintenance",
+                f"nodes/{segment(node_id)}/enter-maintenance",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match, "Idempotency-Key": idempotency_key}),
@@ -1754,7 +1779,7 @@ class Client(Connection):
             "Node",
             self.send(
                 "POST",
-                f"nodes/{node_id}/exit-maintenance",
+                f"nodes/{segment(node_id)}/exit-maintenance",
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
             ),
@@ -1774,7 +1799,8 @@ class Client(Connection):
         With `dry_run=true` nothing changes.
         """
         return cast(
-            "Node", self.send("POST", f"nodes/{node_id}/uncordon", query={"dry_run": dry_run})
+            "Node",
+            self.send("POST", f"nodes/{segment(node_id)}/uncordon", query={"dry_run": dry_run}),
         )
 
     def nodes_unlock_create(
@@ -1790,7 +1816,8 @@ class Client(Connection):
         With `dry_run=true` nothing changes.
         """
         return cast(
-            "Node", self.send("POST", f"nodes/{node_id}/unlock", query={"dry_run": dry_run})
+            "Node",
+            self.send("POST", f"nodes/{segment(node_id)}/unlock", query={"dry_run": dry_run}),
         )
 
     def nodes_enrol_ssh_create(
@@ -1877,7 +1904,7 @@ class Client(Connection):
             "History",
             self.send(
                 "GET",
-                f"partitions/{object_id}/metrics",
+                f"partitions/{segment(object_id)}/metrics",
                 query={"resolution_seconds": resolution_seconds, "since": since, "until": until},
             ),
         )
@@ -1962,7 +1989,7 @@ class Client(Connection):
 
         Needs the token of any user.
         """
-        return cast("PasskeyDetail", self.send("GET", f"passkeys/{passkey_id}"))
+        return cast("PasskeyDetail", self.send("GET", f"passkeys/{segment(passkey_id)}"))
 
     def passkeys_partial_update(
         self,
@@ -1979,7 +2006,7 @@ class Client(Connection):
         """
         return cast(
             "Passkey",
-            self.send("PATCH", f"passkeys/{passkey_id}", body, query={"dry_run": dry_run}),
+            self.send("PATCH", f"passkeys/{segment(passkey_id)}", body, query={"dry_run": dry_run}),
         )
 
     def passkeys_destroy(
@@ -1999,7 +2026,7 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"passkeys/{passkey_id}", query={"dry_run": dry_run})
+        self.send("DELETE", f"passkeys/{segment(passkey_id)}", query={"dry_run": dry_run})
 
     def passkeys_options_create(
         self,
@@ -2115,7 +2142,7 @@ class Client(Connection):
         Needs the privilege `pools.view`, which a role may also give at the object or above it
         in the inventory.
         """
-        return cast("PoolDetail", self.send("GET", f"pools/{pool_id}"))
+        return cast("PoolDetail", self.send("GET", f"pools/{segment(pool_id)}"))
 
     def pools_partial_update(
         self,
@@ -2140,7 +2167,7 @@ class Client(Connection):
             "Pool",
             self.send(
                 "PATCH",
-                f"pools/{pool_id}",
+                f"pools/{segment(pool_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -2164,7 +2191,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"pools/{pool_id}",
+            f"pools/{segment(pool_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -2179,7 +2206,9 @@ class Client(Connection):
 
         Needs the privilege `pools.manage`.
         """
-        return cast("Defragmentation", self.send("GET", f"pools/{pool_id}/defragmentation"))
+        return cast(
+            "Defragmentation", self.send("GET", f"pools/{segment(pool_id)}/defragmentation")
+        )
 
     def projects_list(
         self,
@@ -2257,7 +2286,7 @@ class Client(Connection):
             "History",
             self.send(
                 "GET",
-                f"projects/{object_id}/metrics",
+                f"projects/{segment(object_id)}/metrics",
                 query={"resolution_seconds": resolution_seconds, "since": since, "until": until},
             ),
         )
@@ -2270,7 +2299,7 @@ class Client(Connection):
 
         Needs the privilege `allocations.view`.
         """
-        return cast("ProjectDetail", self.send("GET", f"projects/{project_id}"))
+        return cast("ProjectDetail", self.send("GET", f"projects/{segment(project_id)}"))
 
     def projects_partial_update(
         self,
@@ -2290,7 +2319,7 @@ class Client(Connection):
             "Project",
             self.send(
                 "PATCH",
-                f"projects/{project_id}",
+                f"projects/{segment(project_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -2315,7 +2344,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"projects/{project_id}",
+            f"projects/{segment(project_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -2410,7 +2439,7 @@ class Client(Connection):
 
         Needs the privilege `pools.view`.
         """
-        return cast("QuotaDetail", self.send("GET", f"quotas/{quota_id}"))
+        return cast("QuotaDetail", self.send("GET", f"quotas/{segment(quota_id)}"))
 
     def quotas_partial_update(
         self,
@@ -2430,7 +2459,7 @@ class Client(Connection):
             "Quota",
             self.send(
                 "PATCH",
-                f"quotas/{quota_id}",
+                f"quotas/{segment(quota_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -2454,7 +2483,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"quotas/{quota_id}",
+            f"quotas/{segment(quota_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -2539,7 +2568,9 @@ class Client(Connection):
 
         Needs the privilege `pools.view`.
         """
-        return cast("ReservationDetail", self.send("GET", f"reservations/{reservation_id}"))
+        return cast(
+            "ReservationDetail", self.send("GET", f"reservations/{segment(reservation_id)}")
+        )
 
     def reservations_destroy(
         self,
@@ -2555,7 +2586,7 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"reservations/{reservation_id}", query={"dry_run": dry_run})
+        self.send("DELETE", f"reservations/{segment(reservation_id)}", query={"dry_run": dry_run})
 
     def role_bindings_list(
         self,
@@ -2641,7 +2672,7 @@ class Client(Connection):
 
         Needs the privilege `members.manage`.
         """
-        return cast("RoleBindingDetail", self.send("GET", f"role-bindings/{binding_id}"))
+        return cast("RoleBindingDetail", self.send("GET", f"role-bindings/{segment(binding_id)}"))
 
     def role_bindings_destroy(
         self,
@@ -2657,7 +2688,7 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"role-bindings/{binding_id}", query={"dry_run": dry_run})
+        self.send("DELETE", f"role-bindings/{segment(binding_id)}", query={"dry_run": dry_run})
 
     def roles_list(
         self,
@@ -2723,7 +2754,7 @@ class Client(Connection):
 
         Needs the token of any user.
         """
-        return cast("RoleDetail", self.send("GET", f"roles/{role_id}"))
+        return cast("RoleDetail", self.send("GET", f"roles/{segment(role_id)}"))
 
     def roles_partial_update(
         self,
@@ -2745,7 +2776,7 @@ class Client(Connection):
             "Role",
             self.send(
                 "PATCH",
-                f"roles/{role_id}",
+                f"roles/{segment(role_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -2769,7 +2800,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"roles/{role_id}",
+            f"roles/{segment(role_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -2898,7 +2929,7 @@ class Client(Connection):
             "History",
             self.send(
                 "GET",
-                f"sessions/{object_id}/metrics",
+                f"sessions/{segment(object_id)}/metrics",
                 query={"resolution_seconds": resolution_seconds, "since": since, "until": until},
             ),
         )
@@ -2911,7 +2942,7 @@ class Client(Connection):
 
         Needs the privilege `allocations.view`.
         """
-        return cast("Session", self.send("GET", f"sessions/{session_id}"))
+        return cast("Session", self.send("GET", f"sessions/{segment(session_id)}"))
 
     def settings_retrieve(
         self,
@@ -3042,7 +3073,7 @@ class Client(Connection):
         Needs the privilege `inventory.view`, which a role may also give at the object or above
         it in the inventory.
         """
-        return cast("SiteDetail", self.send("GET", f"sites/{site_id}"))
+        return cast("SiteDetail", self.send("GET", f"sites/{segment(site_id)}"))
 
     def sites_partial_update(
         self,
@@ -3066,7 +3097,7 @@ class Client(Connection):
             "Site",
             self.send(
                 "PATCH",
-                f"sites/{site_id}",
+                f"sites/{segment(site_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -3090,7 +3121,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"sites/{site_id}",
+            f"sites/{segment(site_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -3141,7 +3172,7 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"ssh-host-keys/{key_id}", query={"dry_run": dry_run})
+        self.send("DELETE", f"ssh-host-keys/{segment(key_id)}", query={"dry_run": dry_run})
 
     def tasks_list(
         self,
@@ -3197,7 +3228,9 @@ class Client(Connection):
 
         Needs the privilege `activity.view`.
         """
-        return cast("TaskDetail", self.send("GET", f"tasks/{task_id}", query={"wait": wait}))
+        return cast(
+            "TaskDetail", self.send("GET", f"tasks/{segment(task_id)}", query={"wait": wait})
+        )
 
     def tasks_cancel_create(
         self,
@@ -3215,7 +3248,8 @@ class Client(Connection):
         With `dry_run=true` nothing changes.
         """
         return cast(
-            "Task", self.send("POST", f"tasks/{task_id}/cancel", query={"dry_run": dry_run})
+            "Task",
+            self.send("POST", f"tasks/{segment(task_id)}/cancel", query={"dry_run": dry_run}),
         )
 
     def tasks_log_list(
@@ -3236,7 +3270,7 @@ class Client(Connection):
             "PaginatedTaskLineList",
             self.send(
                 "GET",
-                f"tasks/{task_id}/log",
+                f"tasks/{segment(task_id)}/log",
                 query={
                     "count": count,
                     "cursor": cursor,
@@ -3342,7 +3376,7 @@ class Client(Connection):
 
         Needs the token of any user.
         """
-        return cast("ApiTokenDetail", self.send("GET", f"tokens/{token_id}"))
+        return cast("ApiTokenDetail", self.send("GET", f"tokens/{segment(token_id)}"))
 
     def tokens_destroy(
         self,
@@ -3358,7 +3392,7 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"tokens/{token_id}", query={"dry_run": dry_run})
+        self.send("DELETE", f"tokens/{segment(token_id)}", query={"dry_run": dry_run})
 
     def users_list(
         self,
@@ -3420,7 +3454,7 @@ class Client(Connection):
 
         Needs the privilege `accounts.manage`.
         """
-        return cast("UserDetail", self.send("GET", f"users/{user_id}"))
+        return cast("UserDetail", self.send("GET", f"users/{segment(user_id)}"))
 
     def users_partial_update(
         self,
@@ -3440,7 +3474,7 @@ class Client(Connection):
             "User",
             self.send(
                 "PATCH",
-                f"users/{user_id}",
+                f"users/{segment(user_id)}",
                 body,
                 query={"dry_run": dry_run},
                 headers=given({"If-Match": if_match}),
@@ -3465,7 +3499,7 @@ class Client(Connection):
         """
         self.send(
             "DELETE",
-            f"users/{user_id}",
+            f"users/{segment(user_id)}",
             query={"dry_run": dry_run},
             headers=given({"If-Match": if_match}),
         )
@@ -3480,7 +3514,9 @@ class Client(Connection):
 
         Needs the privilege `accounts.manage`.
         """
-        return cast("OneTimePassword", self.send("POST", f"users/{user_id}/reset-password"))
+        return cast(
+            "OneTimePassword", self.send("POST", f"users/{segment(user_id)}/reset-password")
+        )
 
     def users_second_factor_destroy(
         self,
@@ -3499,4 +3535,4 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"users/{user_id}/second-factor", query={"dry_run": dry_run})
+        self.send("DELETE", f"users/{segment(user_id)}/second-factor", query={"dry_run": dry_run})

@@ -112,6 +112,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import quote
 
 from busbar_client.connection import Connection
 
@@ -123,6 +124,11 @@ if TYPE_CHECKING:
 def given(headers: Mapping[str, str | None]) -> dict[str, str]:
     """Return the headers that have a value."""
     return {name: value for name, value in headers.items() if value is not None}
+
+
+def segment(value: str) -> str:
+    """Return a value as one segment of a path. Servers resolve a segment of dots."""
+    return quote(value, safe="").replace(".", "%2E")
 
 
 class Client(Connection):
@@ -201,7 +207,7 @@ def call_lines(
     path: str, method: str, others: list[Json], has_body: bool, result: str
 ) -> list[str]:
     relative = re.sub(
-        r"\{(\w+)\}", lambda match: "{" + safe(match[1]) + "}", path.removeprefix(PREFIX)
+        r"\{(\w+)\}", lambda match: f"{{segment({safe(match[1])})}}", path.removeprefix(PREFIX)
     )
     arguments = [f'"{method.upper()}"', f'f"{relative}"' if "{" in relative else f'"{relative}"']
     arguments += ["body"] if has_body else []

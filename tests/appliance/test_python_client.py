@@ -73,6 +73,14 @@ def test_each_operation_with_json_has_a_method() -> None:
     }
 
 
+@pytest.mark.parametrize("given", ["../nodes", "..", "a/b", "a?limit=1", "a#b"])
+def test_id_stays_one_segment_of_the_path(client: Client, given: str) -> None:
+    with pytest.raises(Problem) as refused:
+        client.pools_retrieve(given)
+    assert refused.value.status == 404
+    assert refused.value.fields.get("instance", "/api/v1/pools/").startswith("/api/v1/pools/")
+
+
 def test_client_creates_changes_lists_and_deletes(client: Client) -> None:
     made = client.pools_create({"name": "night", "labels": {"team": "vision"}})
     assert made["labels"] == {"team": "vision"}
