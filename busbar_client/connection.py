@@ -67,6 +67,8 @@ class Connection:
         """Raises ssl.SSLError or ValueError for a CA that is not in PEM format."""
         import httpx
 
+        if not ca_pem:
+            raise ValueError("ca_pem is empty.")  # Python would trust the CAs of the system
         self._tls = ssl.create_default_context(cadata=ca_pem)
         self._ca_pem = ca_pem
         self._client = httpx.Client(

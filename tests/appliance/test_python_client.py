@@ -81,6 +81,11 @@ def test_id_stays_one_segment_of_the_path(client: Client, given: str) -> None:
     assert refused.value.fields.get("instance", "/api/v1/pools/").startswith("/api/v1/pools/")
 
 
+def test_connection_without_a_ca_is_refused() -> None:
+    with pytest.raises(ValueError, match="ca_pem is empty"):
+        Client("https://appliance", "t", "")
+
+
 def test_client_creates_changes_lists_and_deletes(client: Client) -> None:
     made = client.pools_create({"name": "night", "labels": {"team": "vision"}})
     assert made["labels"] == {"team": "vision"}
