@@ -11,6 +11,8 @@ from appliance.installation.packages import Packages
 FOLDER = Path(__file__).parent
 MARK = re.compile(r"@([A-Z_0-9]+)@")
 SCRIPT_NAME, CA_NAME = "client.sh", "ca.der"
+PEM_NAME = "ca.pem"
+"""All CAs that clients trust, for files of programs; `ca.der` has the one that issues."""
 KIB = 1024
 TO_PEM = (
     '(echo -----BEGIN CERTIFICATE-----; base64 "$d/ca.der"; echo -----END CERTIFICATE-----)'

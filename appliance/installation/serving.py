@@ -11,13 +11,15 @@ import asyncio
 from functools import partial
 from typing import Any, NamedTuple
 
+from django.conf import settings
+
 from appliance.api.client_connection import connection_of
 from appliance.api.errors import ApplianceError
 from appliance.db.writer import anonymous_pool, run_in_thread
 from appliance.fleet.enrolment import appliance_url
 from appliance.installation.authority import pinned_authority
 from appliance.installation.packages import packages
-from appliance.installation.script import CA_NAME, SCRIPT_NAME, installation_script
+from appliance.installation.script import CA_NAME, PEM_NAME, SCRIPT_NAME, installation_script
 
 PREFIX = "/install/"
 CHUNK_BYTES = 64 << 10
@@ -42,6 +44,8 @@ def find(name: str) -> File:
     try:
         if name == CA_NAME:
             return File(200, BINARY, pinned_authority().der)
+        if name == PEM_NAME:
+            return File(200, TEXT, (settings.DATA_DIR / "ca.pem").read_bytes())
         loaded = packages.load()
         if name == SCRIPT_NAME:
             text = installation_script(appliance_url(), pinned_authority(), loaded)

@@ -115,9 +115,19 @@ def environment_context() -> Context | None:
             EXIT_USAGE,
         )
     try:
-        return Context(url, token, Path(ca_path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ApiError(f"Cannot read BUSBAR_CA, {ca_path}: {error}.", EXIT_USAGE) from None
+        pem = Path(ca_path).read_text()
+        split_certificates(pem)
+    except OSError as error:
+        text = f"Cannot read BUSBAR_CA, {ca_path}: {error.strerror}."
+        raise ApiError(text, EXIT_USAGE) from None
+    except ValueError:  # also bytes that are no text
+        raise ApiError(
+            f"BUSBAR_CA, {ca_path}, is no certificate in PEM format. Fetch it with:"
+            f" curl -fsSk {url}/install/ca.pem -o ca.pem  and compare its fingerprint with that of"
+            " the appliance: openssl x509 -in ca.pem -noout -sha256 -fingerprint",
+            EXIT_USAGE,
+        ) from None
+    return Context(url, token, pem)
 
 
 def stored_context() -> Context:
@@ -167,11 +177,13 @@ def split_certificates(pem: str) -> dict[str, str]:
 
     Raises ValueError if there is none.
     """
+    found = [ssl.PEM_cert_to_DER_cert(text) for text in PEM_CERTIFICATE.findall(pem)]
+    if not found:
+        raise ValueError("There is no certificate.")
     try:
-        ssl.create_default_context(cadata=pem)  # refuses what is no certificate
+        ssl.create_default_context(cadata=pem)
     except ssl.SSLError as error:
-        raise ValueError(f"There is no certificate: {error}") from None
-    found = map(ssl.PEM_cert_to_DER_cert, PEM_CERTIFICATE.findall(pem))
+        raise ValueError(f"A certificate is damaged: {error}") from None
     return {hashlib.sha256(der).hexdigest(): ssl.DER_cert_to_PEM_cert(der) for der in found}
 
 

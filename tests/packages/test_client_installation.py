@@ -281,6 +281,7 @@ def test_new_package_replaces_client_and_keeps_the_one_before(
     [
         ("/install/client.sh", 200),
         ("/install/ca.der", 200),
+        ("/install/ca.pem", 200),
         ("/install/", 404),
         ("/install/nothing", 404),
         ("/install/../data/secret_key", 404),

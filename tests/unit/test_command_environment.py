@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from remoting.cli.api import ApiError, Context, load_context, save_context
+from tests.unit.test_every_command import certificate
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +24,26 @@ def test_environment_comes_before_the_stored_context(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Context
 ) -> None:
     assert load_context() == stored
-    (tmp_path / "ca.pem").write_text("other pem")
+    pem = certificate().decode()
+    (tmp_path / "ca.pem").write_text(pem)
     monkeypatch.setenv("BUSBAR_TOKEN", "bb_1.x")
     monkeypatch.setenv("BUSBAR_URL", "https://other:8443/")
     monkeypatch.setenv("BUSBAR_CA", str(tmp_path / "ca.pem"))
-    assert load_context() == Context("https://other:8443", "bb_1.x", "other pem")
+    assert load_context() == Context("https://other:8443", "bb_1.x", pem)
+
+
+@pytest.mark.parametrize("content", [b'{"ca_pem": "x"}', b"", b"\xff\x30\x82", b"-----BEGIN"])
+def test_file_that_is_no_certificate_is_refused_with_the_command_that_fetches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    (tmp_path / "ca.pem").write_bytes(content)
+    monkeypatch.setenv("BUSBAR_TOKEN", "bb_1.x")
+    monkeypatch.setenv("BUSBAR_URL", "https://other:8443/")
+    monkeypatch.setenv("BUSBAR_CA", str(tmp_path / "ca.pem"))
+    with pytest.raises(ApiError, match="BUSBAR_CA") as refused:
+        load_context()
+    assert "curl -fsSk https://other:8443/install/ca.pem -o ca.pem" in str(refused.value)
+    assert refused.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -37,7 +53,7 @@ def test_environment_comes_before_the_stored_context(
 def test_incomplete_environment_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, ca: str
 ) -> None:
-    (tmp_path / "ca.pem").write_text("pem")
+    (tmp_path / "ca.pem").write_bytes(certificate())
     monkeypatch.setenv("BUSBAR_TOKEN", "bb_1.x")
     monkeypatch.setenv("BUSBAR_URL", url)
     monkeypatch.setenv("BUSBAR_CA", str(tmp_path / ca) if ca else "")

@@ -15,7 +15,7 @@ options:
     required: true
   ca_file:
     description:
-      - File with the certificate of the appliance's CA in PEM format, from C(GET /api/v1/ca).
+      - File with the certificate of the appliance's CA in PEM format, from C(/install/ca.pem).
       - Compare its fingerprint with the one that the appliance printed.
     type: path
     required: true
