@@ -13,6 +13,7 @@ from typer.models import OptionInfo
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_whole_seconds
 from remoting.cli.label_options import parse_labels
+from remoting.cli.output import size_text
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> Non
     for p in outcome["partitions"]:
         typer.echo(
             f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
-            f" {p['memory_bytes'] / (1 << 30):.1f} GiB"
+            f" {size_text(p['memory_bytes'])}"
         )
 
 

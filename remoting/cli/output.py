@@ -86,8 +86,16 @@ def table_of(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
     return table
 
 
+def size_text(size_bytes: int) -> str:
+    """Return a size in the largest unit of which it has at least one."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.2f} {name}"
+    return f"{size_bytes} B"
+
+
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return the text of a field; times to the second, byte sizes in GiB."""
+    """Return the text of a field; times to the second, byte sizes with a unit."""
     value: Any = row
     for part in column.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -97,7 +105,7 @@ def cell(row: dict[str, Any], column: str) -> str:
     if column.endswith("_at"):
         return str(value)[:19].replace("T", " ")
     if any(part.endswith("_bytes") for part in column.split(".")):
-        return f"{int(value) / (1 << 30):.2f} GiB"
+        return size_text(int(value))
     if isinstance(value, dict):
         return ",".join(f"{k}={v}" for k, v in value.items()) or "-"
     if isinstance(value, list):

@@ -8,7 +8,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_duration
-from remoting.cli.output import Output, client, print_structured
+from remoting.cli.output import Output, client, print_structured, size_text
 
 APPLY_SECONDS = 5.0
 """Default time for the nodes to apply a size."""
@@ -62,7 +62,7 @@ def describe_size(allocation: dict[str, Any]) -> str:
     """Return the granted size on each GPU, one line each."""
     return "\n".join(
         f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
-        f" {p['memory_bytes'] / (1 << 30):.2f} GiB"
+        f" {size_text(p['memory_bytes'])}"
         for p in allocation["partitions"]
     )
 

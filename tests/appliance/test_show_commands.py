@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from appliance.accounts.models import User
+from appliance.allocations.models import Partition
 from appliance.inventory.models import Gpu, Node, Site
 from tests.appliance.commands_in_process import Busbar, busbar_for
 from tests.appliance.conftest import Cast
@@ -87,6 +88,15 @@ def test_queued_allocation_shows_its_reason_and_alternatives(
     made = client_of(cast.alice).post("/api/v1/allocations", request, format="json").json()
     done = busbar("allocation", "show", made["id"])
     assert "queued" in done.out and "Alternatives that would start immediately" in done.out
+
+
+def test_small_sizes_have_a_smaller_unit(
+    busbar: Busbar, cast: Cast, client_of: Clients, node: Node
+) -> None:
+    pk = ids(["allocation_id"], cast, client_of, node)["allocation_id"]
+    Partition.objects.filter(allocation_id=pk).update(memory_bytes=8 << 20)
+    shown = busbar("allocation", "show", pk).out
+    assert "8.00 MiB" in shown and "0.01 GiB" not in shown
 
 
 def test_related_objects_that_the_user_may_not_see_are_named_as_such(

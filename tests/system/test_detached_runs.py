@@ -119,7 +119,7 @@ def test_created_allocation_needs_an_end(busbar: Commands) -> None:
 def test_dry_run_says_where_a_request_would_be_placed(busbar: Commands) -> None:
     before = len(busbar.pool.api.items("allocations"))
     placed = busbar.printed("run", "-p", "5", "--dry-run", "--", "true")
-    assert "/" in placed and placed.endswith("GiB") and "5 % of the compute" in placed
+    assert "/" in placed and placed.endswith("iB") and "5 % of the compute" in placed
     placed = busbar.printed("allocation", "create", "-n", "2", "--lifetime", "1h", "--dry-run")
     assert len(placed.splitlines()) == 2
     refused = busbar("run", "-n", "9", "--dry-run", "--", "true")

@@ -99,7 +99,7 @@ def test_command_resizes_a_running_program(pool: Pool) -> None:
         assert grown.returncode == 0 and "35 % of the compute, 1.00 GiB" in grown.stdout
         p.await_agreement(1024 * MIB)
         shrunk = busbar(pool.context, "resize", p.allocation_id, "-m", "256MiB")
-        assert "35 % of the compute, 0.25 GiB" in shrunk.stdout
+        assert "35 % of the compute, 256.00 MiB" in shrunk.stdout
         p.await_agreement(256 * MIB)
         assert [s["id"] for s in pool.sessions(state="running")] == [session]
         nothing = busbar(pool.context, "resize", p.allocation_id)
