@@ -13,6 +13,7 @@ from rich.live import Live
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_duration
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import (
     Output,
     cell,
@@ -133,8 +134,9 @@ def task_list(
 @task_app.command("log")
 def task_log(task_id: str, output: Output = "table") -> None:
     """Show the log of a task."""
+    api = client()
     show(
-        list(reversed(client().items(f"tasks/{task_id}/log"))),
+        list(reversed(api.items(f"tasks/{id_of(api, 'tasks', task_id)}/log"))),
         ["created_at", "progress_percent", "message"],
         output,
     )
@@ -143,7 +145,8 @@ def task_log(task_id: str, output: Output = "table") -> None:
 @task_app.command("cancel")
 def task_cancel(task_id: str) -> None:
     """Cancel a task. Depending on its kind, completed steps are rolled back or kept."""
-    typer.echo(client().request("POST", f"tasks/{task_id}/cancel")["state"])
+    api = client()
+    typer.echo(api.request("POST", f"tasks/{id_of(api, 'tasks', task_id)}/cancel")["state"])
 
 
 SERIES = {"gpu": "gpus", "partition": "partitions", "session": "sessions", "project": "projects"}
@@ -176,7 +179,9 @@ def metrics(
     query = {"since": since} | (
         {"resolution_seconds": str(resolution)} if resolution is not None else {}
     )
-    response = client().request("GET", f"{SERIES[kind]}/{object_id}/metrics", None, **query)
+    api, collection = client(), SERIES[kind]
+    path = f"{collection}/{id_of(api, collection, object_id)}/metrics"
+    response = api.request("GET", path, None, **query)
     response["items"] = [i for i in response["items"] if not metric or i["metric"] in metric]
     if not print_structured(response, output):
         show(

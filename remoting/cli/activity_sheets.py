@@ -12,6 +12,7 @@ from remoting.cli.activity_commands import task_app
 from remoting.cli.allocation_commands import allocation_app
 from remoting.cli.amounts import WaitOption
 from remoting.cli.inventory_sheets import events_of
+from remoting.cli.object_ids import AllocationName, id_of
 from remoting.cli.output import Output, client, show
 from remoting.cli.sheet import Related, page, print_sheet
 
@@ -90,9 +91,12 @@ def waiting(wait: float) -> dict[str, str]:
 
 
 @allocation_app.command("show")
-def allocation_show(allocation_id: str, wait: WaitOption = 0, output: Output = "table") -> None:
+def allocation_show(
+    allocation: AllocationName, wait: WaitOption = 0, output: Output = "table"
+) -> None:
     """Show an allocation with its partitions, sessions, alternatives and events."""
     api = client()
+    allocation_id = id_of(api, "allocations", allocation)
     row = api.request("GET", f"allocations/{allocation_id}", None, **waiting(wait))
     related = [
         Related(
@@ -119,21 +123,22 @@ def alternatives(api: rest.Api, allocation_id: str) -> Related:
 
 @session_app.command("list")
 def session_list(
-    allocation: str = typer.Option("", help="Id of an allocation."),
+    allocation: str = typer.Option("", help="Id or name of an allocation."),
     every: bool = typer.Option(False, "--all", help="Also sessions that are closed."),
     output: Output = "table",
 ) -> None:
     """List sessions, newest first."""
-    filters: dict[str, str] = {"allocation_id": allocation} if allocation else {}
+    api = client()
+    filters = {"allocation_id": id_of(api, "allocations", allocation)} if allocation else {}
     filters |= {} if every else {"state": "running"}
-    show(client().items("sessions", **filters), SESSIONS, output, ["allocation_id", "opened_at"])
+    show(api.items("sessions", **filters), SESSIONS, output, ["allocation_id", "opened_at"])
 
 
 @session_app.command("show")
 def session_show(session_id: str, output: Output = "table") -> None:
     """Show a session with its allocation."""
     api = client()
-    row = api.request("GET", f"sessions/{session_id}")
+    row = api.request("GET", f"sessions/{id_of(api, 'sessions', session_id)}")
     allocation = Related(
         "Allocation",
         ("name", "owner", "project", "state", "gpu_count", "percent", "id"),
@@ -146,6 +151,7 @@ def session_show(session_id: str, output: Output = "table") -> None:
 def task_show(task_id: str, wait: WaitOption = 0, output: Output = "table") -> None:
     """Show a task with its result, its parts and its log."""
     api = client()
+    task_id = id_of(api, "tasks", task_id)
     row = api.request("GET", f"tasks/{task_id}", None, **waiting(wait))
     related = [
         Related(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli import api as rest
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, show, show_one
 from remoting.cli.sheet import Related, page, print_sheet
 
@@ -51,6 +52,7 @@ def alarm_list(
 def alarm_show(alarm: AlarmId, output: Output = "table") -> None:
     """Show an alarm with its history."""
     api = client()
+    alarm = id_of(api, "alarms", alarm)
     row = api.request("GET", f"alarms/{alarm}")
     history = Related(
         "History",
@@ -76,5 +78,6 @@ def alarm_ack(
 
 
 def acknowledged(api: rest.Api, alarm: str, text: str) -> dict[str, Any]:
-    row: dict[str, Any] = api.request("POST", f"alarms/{alarm}/acknowledge", {"text": text})
+    path = f"alarms/{id_of(api, 'alarms', alarm)}/acknowledge"
+    row: dict[str, Any] = api.request("POST", path, {"text": text})
     return row

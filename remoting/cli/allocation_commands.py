@@ -12,6 +12,7 @@ from remoting.cli import run_command, suspension_commands
 from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
 from remoting.cli.amounts import QueueTimeout
 from remoting.cli.confirmation import Yes, confirm
+from remoting.cli.object_ids import AllocationName, id_of
 from remoting.cli.output import Output, client, show
 
 allocation_app = typer.Typer(
@@ -82,7 +83,7 @@ def allocation_create(
     "attach", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
 def allocation_attach(
-    allocation_id: str,
+    allocation: AllocationName,
     command: Annotated[
         list[str] | None,
         typer.Argument(help="Program and its arguments, after --. Default: your shell."),
@@ -91,8 +92,11 @@ def allocation_attach(
 ) -> None:
     """Run a program on an allocation, which is not released at the end."""
     program = command or [os.environ.get("SHELL") or "/bin/sh"]
+    api = client()
     raise typer.Exit(
-        run_command.run_on_existing(client(), allocation_id, program, timeout_seconds=timeout)
+        run_command.run_on_existing(
+            api, id_of(api, "allocations", allocation), program, timeout_seconds=timeout
+        )
     )
 
 
@@ -106,7 +110,7 @@ def confirm_end_of_programs(api: rest.Api, allocation_id: str, yes: bool) -> Non
 
 @allocation_app.command("release")
 def allocation_release(
-    allocation_id: str,
+    allocation: AllocationName,
     force: Annotated[
         bool,
         typer.Option(
@@ -117,10 +121,12 @@ def allocation_release(
     yes: Yes = False,
 ) -> None:
     """End an allocation and its sessions. Asks if programs use it."""
-    confirm_end_of_programs(client(), allocation_id, yes)
+    api = client()
+    allocation_id = id_of(api, "allocations", allocation)
+    confirm_end_of_programs(api, allocation_id, yes)
     method, path = (
         ("POST", f"allocations/{allocation_id}/force-release")
         if force
         else ("DELETE", f"allocations/{allocation_id}")
     )
-    typer.echo(client().request(method, path)["state"])
+    typer.echo(api.request(method, path)["state"])

@@ -10,6 +10,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli import apply_command
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 from remoting.cli.people_commands import with_place
 
@@ -28,18 +29,18 @@ def ps(output: Output = "table") -> None:
 
 
 def explain(
-    allocation_id: Annotated[
-        str, typer.Argument(metavar="ALLOCATION_ID", help="Id of an allocation, or `apply`.")
-    ],
+    allocation: Annotated[str, typer.Argument(help="Id or name of an allocation, or `apply`.")],
     output: Output = "table",
 ) -> None:
     """Show why an allocation or its resize is queued, the expected start and alternatives.
 
     `busbar explain apply` prints the JSON schema of the documents of `busbar apply`.
     """
-    if allocation_id == "apply":
+    if allocation == "apply":
         return apply_command.print_schema()
-    explanation = client().request("GET", f"allocations/{allocation_id}/explanation")
+    api = client()
+    path = f"allocations/{id_of(api, 'allocations', allocation)}/explanation"
+    explanation = api.request("GET", path)
     if print_structured(explanation, output):
         return
     if not explanation["rule"]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from remoting.cli import api as rest
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 audit_app = typer.Typer(no_args_is_help=True, help="Read and verify the audit records.")
@@ -46,7 +47,9 @@ def audit_list(
 @audit_app.command("show")
 def audit_show(record_id: str, output: Output = "table") -> None:
     """Show an audit record."""
-    show_one(client().request("GET", f"audit/{record_id}"), COLUMNS, output, WIDE)
+    api = client()
+    path = f"audit/{id_of(api, 'audit', record_id)}"
+    show_one(api.request("GET", path), COLUMNS, output, WIDE)
 
 
 @audit_app.command("verify")

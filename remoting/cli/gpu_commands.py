@@ -9,6 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
 from remoting.cli.label_options import LabelFilter, Labels, apply_label_changes
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 gpu_app = typer.Typer(no_args_is_help=True, help="Manage the GPUs of all nodes.")
@@ -93,7 +94,7 @@ def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
     """Return the GPU with this id or NODE/INDEX name. Raises ApiError if absent."""
     node, slash, index = name.partition("/")
     if not slash:
-        return api.request("GET", f"gpus/{name}")
+        return api.request("GET", f"gpus/{id_of(api, 'gpus', name)}")
     for gpu in api.items("gpus", node=node):
         if str(gpu["index"]) == index:
             return gpu

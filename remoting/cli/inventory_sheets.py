@@ -9,8 +9,15 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.gpu_commands import GpuName, find_gpu, gpu_app
 from remoting.cli.node_commands import NodeName, node_app
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
-from remoting.cli.pool_commands import PoolName, pool_app, quota_app, reservation_app
+from remoting.cli.pool_commands import (
+    PoolName,
+    ReservationName,
+    pool_app,
+    quota_app,
+    reservation_app,
+)
 from remoting.cli.sheet import Related, Row, page, print_sheet
 from remoting.cli.site_commands import SiteName, site_app
 
@@ -180,9 +187,10 @@ def pool_show(name: PoolName, output: Output = "table") -> None:
 
 
 @reservation_app.command("show")
-def reservation_show(reservation_id: str, output: Output = "table") -> None:
+def reservation_show(reservation: ReservationName, output: Output = "table") -> None:
     """Show a reservation with the allocations that use it."""
     api = client()
+    reservation_id = id_of(api, "reservations", reservation)
     row = api.request("GET", f"reservations/{reservation_id}")
     allocations = Related(
         "Allocations",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, show, show_one
 
 passkey_app = typer.Typer(
@@ -22,11 +23,15 @@ def passkey_list(output: Output = "table") -> None:
 @passkey_app.command("rename")
 def passkey_rename(passkey_id: str, name: str, output: Output = "table") -> None:
     """Rename a passkey."""
-    show_one(client().request("PATCH", f"passkeys/{passkey_id}", {"name": name}), FIELDS, output)
+    api = client()
+    path = f"passkeys/{id_of(api, 'passkeys', passkey_id)}"
+    show_one(api.request("PATCH", path, {"name": name}), FIELDS, output)
 
 
 @passkey_app.command("remove")
 def passkey_remove(passkey_id: str, yes: Yes = False) -> None:
     """Remove a passkey. Needs a sign-in of the last 10 minutes."""
+    api = client()
+    path = f"passkeys/{id_of(api, 'passkeys', passkey_id)}"
     confirm_deletion(f"passkey {passkey_id}", "the sign-in with its device", yes)
-    client().request("DELETE", f"passkeys/{passkey_id}")
+    api.request("DELETE", path)

@@ -9,6 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm, confirm_deletion
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
@@ -278,5 +279,7 @@ def binding_create(
 @binding_app.command("delete")
 def binding_delete(binding_id: str, yes: Yes = False) -> None:
     """End a role binding."""
+    api = client()
+    path = f"role-bindings/{id_of(api, 'role-bindings', binding_id)}"
     confirm_deletion(f"role binding {binding_id}", "the privileges that it grants", yes)
-    client().request("DELETE", f"role-bindings/{binding_id}")
+    api.request("DELETE", path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remoting.cli import api as rest
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
 from remoting.cli.people_commands import (
     GroupName,
@@ -100,7 +101,7 @@ def role_show(name: RoleName, output: Output = "table") -> None:
 def binding_show(binding_id: str, output: Output = "table") -> None:
     """Show a role binding with the privileges of its role."""
     api = client()
-    binding = api.request("GET", f"role-bindings/{binding_id}")
+    binding = api.request("GET", f"role-bindings/{id_of(api, 'role-bindings', binding_id)}")
     privileges = Related(
         "Privileges of the role",
         ("privileges",),
@@ -147,6 +148,7 @@ def department_show(name: DepartmentName, output: Output = "table") -> None:
 def token_show(token_id: str, output: Output = "table") -> None:
     """Show a token without its secret: scopes, networks, end and last use, and its uses."""
     api = client()
+    token_id = id_of(api, "tokens", token_id)
     token = api.request("GET", f"tokens/{token_id}")
     made = Related(
         "Tokens that it has made",

@@ -10,6 +10,7 @@ from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, show, show_one
 
 pool_app = typer.Typer(
@@ -70,6 +71,9 @@ RequiredIsolation = Annotated[
     typer.Option(
         help="Isolation that nodes need for new allocations: any, process, namespaces or full."
     ),
+]
+ReservationName = Annotated[
+    str, typer.Argument(help="Id of the reservation, its first characters, or a name.")
 ]
 PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
 POOL_COLUMNS = [
@@ -304,7 +308,9 @@ def reservation_create(
 
 
 @reservation_app.command("delete")
-def reservation_delete(reservation_id: str, yes: Yes = False) -> None:
+def reservation_delete(reservation: ReservationName, yes: Yes = False) -> None:
     """Delete a reservation."""
-    confirm_deletion(f"reservation {reservation_id}", "the GPUs that it keeps", yes)
-    client().request("DELETE", f"reservations/{reservation_id}")
+    api = client()
+    path = f"reservations/{id_of(api, 'reservations', reservation)}"
+    confirm_deletion(f"reservation {reservation}", "the GPUs that it keeps", yes)
+    api.request("DELETE", path)

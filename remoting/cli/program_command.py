@@ -10,6 +10,7 @@ from remoting.cli import api as rest
 from remoting.cli import run_command
 from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
 from remoting.cli.amounts import QueueTimeout
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import client
 
 
@@ -19,7 +20,7 @@ def run(
     request: AllocationRequest,
     timeout: QueueTimeout = None,
     allocation: Annotated[
-        str, typer.Option(help="Id of an existing allocation. It is not released at the end.")
+        str, typer.Option(help="Id or name of an allocation. It is not released at the end.")
     ] = "",
     detach: Annotated[
         bool,
@@ -40,12 +41,13 @@ def run(
         )
         typer.echo(started.id)
         return
+    api = client()
     raise typer.Exit(
         run_command.run(
-            client(),
+            api,
             command,
             request=request.body(),
             timeout_seconds=timeout,
-            allocation_id=allocation,
+            allocation_id=id_of(api, "allocations", allocation) if allocation else "",
         )
     )

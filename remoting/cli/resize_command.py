@@ -8,6 +8,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_duration
+from remoting.cli.object_ids import AllocationName, id_of
 from remoting.cli.output import Output, client, print_structured, size_text
 
 APPLY_SECONDS = 5.0
@@ -15,7 +16,7 @@ APPLY_SECONDS = 5.0
 
 
 def resize(
-    allocation_id: str,
+    allocation: AllocationName,
     percent: Annotated[
         int | None,
         typer.Option(
@@ -47,15 +48,16 @@ def resize(
     if percent is None and memory is None:
         raise rest.ApiError("Give --percent, --memory or both.", rest.EXIT_USAGE)
     body = {"percent": percent, "memory_bytes": memory}
-    allocation = client().request(
+    api = client()
+    row = api.request(
         "PATCH",
-        f"allocations/{allocation_id}",
+        f"allocations/{id_of(api, 'allocations', allocation)}",
         {name: value for name, value in body.items() if value is not None},
         wait=str(wait),
     )
-    if not print_structured(allocation, output):
-        typer.echo(describe_size(allocation))
-        print_resize(allocation)
+    if not print_structured(row, output):
+        typer.echo(describe_size(row))
+        print_resize(row)
 
 
 def describe_size(allocation: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_duration
+from remoting.cli.object_ids import AllocationName, id_of
 from remoting.cli.output import Output, client, print_structured
 
 STEP_SECONDS = 50.0
@@ -24,38 +25,37 @@ Wait = Annotated[
 ]
 
 
-def suspend(allocation_id: str, wait: Wait = 0.0, output: Output = "table") -> None:
+def suspend(allocation: AllocationName, wait: Wait = 0.0, output: Output = "table") -> None:
     """Move the GPU memory of an allocation's programs to host memory.
 
     They go on with their next call, as if it took longer, or after `resume`. The allocation keeps
     its GPUs: the memory stays reserved for it. Programs get 30 s to end their work on the GPU; if
     one does not, all go on. With --wait the exit status is 1 then, and 6 when the time is over.
     """
-    allocation = change(allocation_id, "suspend", wait)
-    show(allocation, output)
+    row = change(allocation, "suspend", wait)
+    show(row, output)
     if wait:
-        check(allocation, {"suspended", "waiting"})
+        check(row, {"suspended", "waiting"})
 
 
-def resume(allocation_id: str, wait: Wait = 0.0, output: Output = "table") -> None:
+def resume(allocation: AllocationName, wait: Wait = 0.0, output: Output = "table") -> None:
     """Move the GPU memory of a suspended allocation back before its programs need it."""
-    allocation = change(allocation_id, "resume", wait)
-    show(allocation, output)
+    row = change(allocation, "resume", wait)
+    show(row, output)
     if wait:
-        check(allocation, {""})
+        check(row, {""})
 
 
-def change(allocation_id: str, action: str, wait: float) -> dict[str, Any]:
+def change(name: str, action: str, wait: float) -> dict[str, Any]:
     """Request the change and wait for its end, or until the time is over."""
-    path, until = f"allocations/{allocation_id}", time.monotonic() + wait
-    allocation = dict(
-        client().request("POST", f"{path}/{action}", wait=str(min(wait, STEP_SECONDS)))
-    )
+    api, until = client(), time.monotonic() + wait
+    path = f"allocations/{id_of(api, 'allocations', name)}"
+    allocation = api.request("POST", f"{path}/{action}", wait=str(min(wait, STEP_SECONDS)))
     while state_of(allocation) in ("suspending", "resuming"):
         left = until - time.monotonic()
         if left <= 0:
             break
-        allocation = dict(client().request("GET", path, wait=str(min(left, STEP_SECONDS))))
+        allocation = api.request("GET", path, None, wait=str(min(left, STEP_SECONDS)))
     return allocation
 
 

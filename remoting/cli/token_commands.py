@@ -9,6 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.confirmation import Yes, confirm
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, show, show_one
 
 token_app = typer.Typer(no_args_is_help=True, help="Manage API tokens of programs.")
@@ -67,6 +68,7 @@ def token_create(
 def token_revoke(token_id: str, yes: Yes = False) -> None:
     """Revoke a token, with those that it has made."""
     api = client()
+    token_id = id_of(api, "tokens", token_id)
     token = api.request("GET", f"tokens/{token_id}")
     made = len(api.items("tokens", made_with_id=token_id))
     used = (token["last_used_at"] or "never")[:16].replace("T", " ")

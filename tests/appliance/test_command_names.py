@@ -1,0 +1,130 @@
+"""Commands take objects by id, by the first characters of an id as lists print it, or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from appliance.accounts.models import User
+from appliance.allocations.eviction import release
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Node
+from tests.appliance.commands_in_process import Busbar, busbar_for
+from tests.appliance.conftest import Cast
+from tests.appliance.test_suspending import Client
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+
+
+@pytest.fixture
+def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
+    return Client(client_of(cast.alice), add_node())
+
+
+@pytest.fixture
+def busbar(
+    alice: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Busbar:
+    return busbar_for(alice.client, monkeypatch, capsys)
+
+
+def named(alice: Client, name: str) -> str:
+    pk = alice.allocate()
+    Allocation.objects.filter(pk=pk).update(name=name)
+    return pk
+
+
+@pytest.mark.parametrize("form", ["name", "whole", "beginning", "capitals"])
+def test_allocation_is_found_by_name_id_and_beginning(
+    alice: Client, busbar: Busbar, form: str
+) -> None:
+    pk = named(alice, "train")
+    given = {"name": "train", "whole": pk, "beginning": pk[:30], "capitals": pk[:8].upper()}[form]
+    for line in (["allocation", "show"], ["explain"], ["allocation", "suspend"]):
+        done = busbar(*line, given)
+        assert (done.status, done.err) == (0, ""), done
+    assert busbar("allocation", "resume", given).status == 0
+    assert "released" in busbar("allocation", "release", given).out.replace("releasing", "released")
+
+
+def test_resize_takes_a_name(alice: Client, busbar: Busbar) -> None:
+    named(alice, "train")
+    done = busbar("resize", "train", "-p", "5", "--wait", "0")
+    assert done.status == 0 and "5 % of the compute" in done.out, done
+
+
+def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar: Busbar) -> None:
+    pks = [named(alice, "first"), named(alice, "second")]
+    done = busbar("allocation", "show", pks[0][:6])
+    assert done.status == 4 and all(text in done.err for text in (*pks, "first", "second"))
+
+
+def test_ambiguous_name_lists_the_candidates(alice: Client, busbar: Busbar) -> None:
+    pks = [named(alice, "train"), named(alice, "train")]
+    done = busbar("allocation", "release", "train")
+    assert done.status == 4 and all(pk in done.err for pk in pks)
+    assert "Give more of the id" in done.err
+
+
+def test_name_stands_for_the_allocation_that_has_not_ended(alice: Client, busbar: Busbar) -> None:
+    ended, pk = named(alice, "train"), named(alice, "train")
+    release(allocation_id=Allocation.objects.get(pk=ended).pk, actor="alice")
+    Allocation.objects.filter(pk=ended).update(state="released", ended_at="2026-11-29T00:00:00Z")
+    assert pk in busbar("allocation", "show", "train").out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["allocation", "show"],
+        ["allocation", "release"],
+        ["allocation", "attach"],
+        ["explain"],
+        ["resize", "-p", "5"],
+        ["session", "show"],
+        ["task", "log"],
+        ["task", "cancel"],
+        ["gpu", "label", "", "a=b"],
+        ["token", "revoke"],
+        ["reservation", "delete"],
+        ["role-binding", "delete"],
+        ["audit", "show"],
+        ["metrics", "gpu"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("given", ["../x", "..", "", "a?b", "gpus", "x" * 10_000])
+def test_text_that_is_no_id_is_not_found(
+    cast: Cast,
+    client_of: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: list[str],
+    given: str,
+) -> None:
+    busbar = busbar_for(client_of(cast.admin), monkeypatch, capsys)
+    line = [given if word == "" else word for word in line]
+    done = busbar(*line, *([] if given in line else [given]))
+    assert done.status == 3 and "not found" in done.err, done
+    assert " list" in done.err and len(done.err) < 400
+
+
+@pytest.mark.parametrize("kind", ["token", "reservation"])
+def test_objects_with_names_are_found_by_name(
+    alice: Client, busbar: Busbar, cast: Cast, client_of: Clients, kind: str
+) -> None:
+    body: dict[str, Any] = {"name": "night"}
+    if kind == "reservation":
+        times = {"starts_at": "2099-01-01T08:00:00Z", "ends_at": "2099-01-01T09:00:00Z"}
+        body |= {"project": "default", "pool": "default", "gpu_count": 1, **times}
+    made = client_of(cast.alice if kind == "token" else cast.admin).post(
+        f"/api/v1/{kind}s", body, format="json"
+    )
+    assert made.status_code == 201, made.content
+    done = busbar(kind, "show", "night")
+    assert done.status == 0 and made.json()["id"] in done.out, done
