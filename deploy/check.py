@@ -235,16 +235,20 @@ class Check:
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-check-"))
     check = Check(folder)
-    ok = False
     try:
-        ok = check.run()
-    finally:
-        check.stack.stop()
-        if ok:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            print(f"The files of the failed check are in {folder}", file=sys.stderr)
-        print(json.dumps(check.steps))
+        try:
+            ok = check.run()
+        finally:
+            check.stack.stop()
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        print("./run --check: interrupted; everything is stopped", file=sys.stderr)
+        raise
+    if ok:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"The files of the failed check are in {folder}", file=sys.stderr)
+    print(json.dumps(check.steps))
     return 0 if ok else 1
 
 

@@ -46,6 +46,13 @@ def choose_ports(data: Path, base: int | None, address: str) -> Ports:
     if recorded is not None and base in (None, recorded.base, recorded.https):
         for port in (recorded.https, recorded.fleet):
             require_free(port, address, data)
+        if base not in (None, recorded.https):
+            print(
+                f"The data folder {data} keeps port {recorded.https}: port {base} was taken at its"
+                f" first start. To move it to port {base}, remove {data / RECORD} first; users then"
+                " sign in again, and other machines are enrolled again.",
+                file=sys.stderr,
+            )
         return recorded
     wanted = base or DEFAULT_PORT
     if recorded is not None:

@@ -253,9 +253,14 @@ build_site() {
   record "$ROOT/build/stamps/site" "$inputs"
 }
 
+fail_without_access() {
+  owner=$(stat -c %U "$ROOT" 2>/dev/null) || owner="another user"
+  fail "$(id -un) cannot write to the checkout $ROOT, which belongs to $owner. Clone it into a folder of your own, or run as root:  chown -R $(id -un) $ROOT"
+}
+
 # lock_checkout: waits for a set-up of the same checkout; unlock_checkout lets the next one start
 lock_checkout() {
-  mkdir -p "$LOGS" || fail "Cannot write to $LOGS. Give your user write access to the checkout."
+  { mkdir -p "$LOGS" && (: >>"$LOGS/setup.lock"); } 2>/dev/null || fail_without_access
   exec 9>"$LOGS/setup.lock"
   flock -n 9 && return 0
   say "set-up: another command is setting up this checkout; waiting for it"

@@ -336,18 +336,15 @@ def banner(stack: Stack) -> str:
     )
 
 
-def port_number(text: str) -> int:
-    """Return the number of a port. Raises ValueError, which argparse reports."""
-    if not 1 <= (port := int(text)) <= MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {MAX_PORT}")
-    return port
+def number_up_to(most: int) -> Callable[[str], int]:
+    """Return the type of an option: a number from 1 to `most`."""
 
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:20]) <= most):
+            raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {most}")
+        return int(text)
 
-def node_count(text: str) -> int:
-    """Return a number of simulated nodes. Raises ValueError, which argparse reports."""
-    if not 1 <= (count := int(text)) <= MAX_NODES:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {MAX_NODES}")
-    return count
+    return parse
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -355,9 +352,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run", add_help=False, allow_abbrev=False)
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--advertise")
-    parser.add_argument("--port", type=port_number)
+    parser.add_argument("--port", type=number_up_to(MAX_PORT))
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--demo-fleet", type=node_count, metavar="NODES")
+    parser.add_argument("--demo-fleet", type=number_up_to(MAX_NODES), metavar="NODES")
     parser.add_argument("--log-format", choices=log_format.FORMATS)
     arguments = parser.parse_args()
     if arguments.data is None:

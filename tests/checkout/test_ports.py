@@ -40,11 +40,19 @@ def test_first_start_takes_another_port_and_says_so(
     assert f"Port {taken} is held by pid {os.getpid()} (" in said and str(taken + 1) in said
 
 
-def test_later_start_uses_the_ports_of_the_first(tmp_path: Path, ports: Ports, taken: int) -> None:
+def test_later_start_uses_the_ports_of_the_first(
+    tmp_path: Path, ports: Ports, taken: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = choose_ports(tmp_path, taken, ADDRESS)
     first.record(tmp_path)
-    for wanted in (None, taken, first.https):
+    capsys.readouterr()
+    for wanted in (None, first.https):
         assert choose_ports(tmp_path, wanted, ADDRESS) == first
+    assert capsys.readouterr().err == ""
+    assert choose_ports(tmp_path, taken, ADDRESS) == first
+    said = capsys.readouterr().err
+    assert f"keeps port {first.https}: port {taken} was taken" in said
+    assert f"remove {tmp_path}/ports.json first" in said
 
 
 @pytest.mark.parametrize("held", ["https", "fleet"])
