@@ -13,6 +13,7 @@ from remoting.cli.device_login import sign_in_by_code
 from remoting.cli.second_factor_commands import print_recovery_codes, print_secret
 
 NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
+REPEATED = "New password again: "
 CODE = "Code of the authenticator app, or a recovery code: "
 
 
@@ -71,7 +72,8 @@ def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
         raise rest.ApiError("--token-stdin needs --ca-sha256.", rest.EXIT_USAGE)
     if not ca_sha256:
         typer.confirm(
-            f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nTrust this CA?",
+            f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nThe appliance prints its"
+            " own when it starts, after --ca-sha256. Are they equal?",
             abort=True,
         )
     return pem
@@ -87,7 +89,16 @@ def send(anonymous: rest.Api, body: dict[str, str]) -> dict[str, Any]:
             continue
         if not response["must_change_password"]:
             return response
-        body["new_password"] = getpass.getpass(NEW_PASSWORD)
+        body["new_password"] = ask_new_password()
+
+
+def ask_new_password() -> str:
+    """Ask for a password twice, and again until both are equal."""
+    while True:
+        password = getpass.getpass(NEW_PASSWORD)
+        if getpass.getpass(REPEATED) == password:
+            return password
+        typer.echo("The two passwords differ. Type them again.", err=True)
 
 
 def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
@@ -99,7 +110,7 @@ def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
         typer.echo("A second factor is required of your account.")
         print_secret(error.fields)
     if error.fields.get("must_change_password") and "new_password" not in body:
-        body["new_password"] = getpass.getpass(NEW_PASSWORD)
+        body["new_password"] = ask_new_password()
     body["code"] = typer.prompt(CODE, prompt_suffix="").strip()
 
 

@@ -35,7 +35,8 @@ def test_first_login_replaces_initial_password_and_permits_run(
     pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     password = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
-    passwords = iter([password, "fjord-lamp-9031-quilt"])
+    new = "fjord-lamp-9031-quilt"
+    passwords = iter([password, "fjord-lamp-9013-quilt", new, new, new])
     context = tmp_path / "context.json"
     monkeypatch.setenv("BUSBAR_CONTEXT", str(context))
     monkeypatch.setattr("getpass.getpass", lambda _: next(passwords))

@@ -141,7 +141,7 @@ def follow_guide(
     }
     work = folder / "work"
     os.makedirs(work)
-    passwords = {"admin": [one_time, NEW_PASSWORD], "ada": [PASSWORD]}
+    passwords = {"admin": [one_time, NEW_PASSWORD, NEW_PASSWORD], "ada": [PASSWORD]}
     made = Department(stack, Desk(work, replaced, passwords), directory)
     for step in guide.steps():
         made.desk.perform(step)

@@ -115,7 +115,7 @@ class Desk:
             assert line in shown, (step, done.returncode, done.stdout, done.stderr)
         if made := re.fullmatch(r"busbar user create (\w+)", step.command):
             one_time = done.stdout.splitlines()[-1].split()[1]
-            self.passwords[made[1]] = [one_time, NEW_PASSWORD]
+            self.passwords[made[1]] = [one_time, NEW_PASSWORD, NEW_PASSWORD]
 
     def run(self, account: str, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command. Logins read passwords from stdin, because there is no terminal."""
