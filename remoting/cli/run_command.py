@@ -25,10 +25,14 @@ TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
 RELEASE_SECONDS = 10.0
 FIRST_SIGNAL_CODE = 128
-UNUSED = (
-    "busbar: notice: the program did not use its GPU. If it should, look for a script that replaces"
-    " LD_LIBRARY_PATH or clears the environment: keep the old value, as in"
-    " LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"
+UNUSED = "busbar: notice: the program did not use its GPU. If it should, "
+FAILED_UNUSED = (
+    "busbar: notice: the program failed, and had not used its GPU. If it failed because it found no"
+    " GPU, "
+)
+HOW_TO_KEEP_THE_LIBRARY = (
+    "look for a script that replaces LD_LIBRARY_PATH or clears the environment: keep the old value,"
+    " as in LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"
 )
 INSTALLED_LIBRARIES = "libraries/client"
 """Folder of the client library beside this package, where a package of the client installed it."""
@@ -47,7 +51,7 @@ def client_library_folder() -> Path:
 class LeaseKeeper:
     """Thread that renews the lease and the ticket file of an allocation.
 
-    `ended` is the reason once the allocation has ended, or empty.
+    `ended` is a sentence with the reason once the allocation has ended, or empty.
     """
 
     api: Api
@@ -59,14 +63,23 @@ class LeaseKeeper:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._warned = False
+        self._renewed = time.monotonic()
         self._thread = threading.Thread(target=self._renew_until_ended, daemon=True)
 
     def write_ticket(self) -> dict[str, Any]:
-        """Fetch new tickets and replace the ticket file. Return the response."""
+        """Fetch new tickets and replace the ticket file. Return the response.
+
+        Raises ApiError with the reason of the end if the allocation has ended.
+        """
         public = base64.b64encode(public_key_of(self.key)).decode()
-        response = self.api.request(
-            "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
-        )
+        path = f"allocations/{self.allocation_id}"
+        try:
+            response = self.api.request("POST", f"{path}/tickets", {"client_public_key": public})
+        except ApiError as error:
+            if error.code != "not_active":
+                raise
+            text = ending_of(self.api.request("GET", path))
+            raise ApiError(text, error.exit_code, error.code) from None
         lines = [f"key {base64.b64encode(self.key).decode()}"]
         for t in response["tickets"]:
             lines.append(f"node {t['node_id']}")
@@ -82,30 +95,45 @@ class LeaseKeeper:
         self._stop.set()
 
     def _renew_until_ended(self) -> None:
-        renewed = time.monotonic()
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            try:
-                state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
-                if state["evict_at"] and not self._warned:
-                    self._warned = True
-                    print(
-                        f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: "
-                        f"{state['end_reason']}",
-                        file=sys.stderr,
-                    )
-                if state["state"] not in ("preparing", "active", "suspended"):
-                    self.ended = state["end_reason"] or f"the allocation is {state['state']}"
-                    return
-                if time.monotonic() - renewed > TICKET_RENEWAL_SECONDS:
-                    self.write_ticket()
-                    renewed = time.monotonic()
-            except ApplianceUnreachable:
-                continue  # sessions continue to run without the appliance
-            except ApiError as error:
-                if error.code == "node_locked":
-                    continue  # open sessions continue
-                self.ended = str(error)
+        while not self.ended and not self._stop.wait(HEARTBEAT_SECONDS):
+            self.renew()
+
+    def renew(self) -> None:
+        """Renew the lease, and the ticket when it is time. Set `ended` if the allocation ended."""
+        try:
+            state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
+            if state["state"] not in ("preparing", "active", "suspended"):
+                self.ended = ending_of(state)
                 return
+            self._warn_before(state)
+            if time.monotonic() - self._renewed > TICKET_RENEWAL_SECONDS:
+                self.write_ticket()
+                self._renewed = time.monotonic()
+        except ApplianceUnreachable:
+            pass  # sessions continue to run without the appliance
+        except ApiError as error:
+            if error.code != "node_locked":  # open sessions continue
+                self.ended = str(error)
+
+    def _warn_before(self, state: dict[str, Any]) -> None:
+        if state["evict_at"] and not self._warned:
+            self._warned = True
+            print(
+                f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: "
+                f"{state['end_reason']}",
+                file=sys.stderr,
+            )
+
+
+def ending_of(allocation: dict[str, Any]) -> str:
+    """Return when, by whom or why an allocation ended, as a sentence."""
+    reason = allocation["end_reason"] or f"it is {allocation['state']}"
+    ended_at = (allocation["ended_at"] or "")[:19].replace("T", " ")
+    when = f" at {ended_at} UTC" if ended_at else ""
+    if reason.startswith("released by "):
+        return f"The allocation was {reason}{when}."
+    before = "" if allocation["active_at"] else " before it started"
+    return f"The allocation ended{before}{when}: {reason}."
 
 
 def wait_until_active(
@@ -136,7 +164,7 @@ def wait_until_active(
         except ApplianceUnreachable:
             continue
     if allocation["state"] not in ("active", "suspended"):  # a session resumes it
-        raise ApiError(f"The allocation ended before it started: {allocation['end_reason']}")
+        raise ApiError(ending_of(allocation))
     return allocation
 
 
@@ -267,10 +295,12 @@ def run_on_allocation(
             code = supervise(command, env, lambda: keeper.ended, witness, [keeper.file.descriptor])
     finally:
         keeper.stop()
+    if code and not keeper.ended:
+        keeper.renew()  # it may have failed because the allocation had ended
     if keeper.ended:
         print(f"busbar: {keeper.ended}", file=sys.stderr)
     elif code < FIRST_SIGNAL_CODE and not keeper.file.was_read():
-        print(UNUSED, file=sys.stderr)
+        print((FAILED_UNUSED if code else UNUSED) + HOW_TO_KEEP_THE_LIBRARY, file=sys.stderr)
     return code
 
 

@@ -103,7 +103,36 @@ def test_program_that_loses_the_client_library_is_told_how_to_keep_it(
     script = f'LD_LIBRARY_PATH=/opt/solver/lib{kept} exec "$0" add'
     code, _, err = settled.finish(settled.start(5, "sh", "-c", script, DEMO))
     assert (code != 0) == is_told
-    assert ("the program did not use its GPU" in err) == is_told, err
+    assert ("found no GPU, look for a script that replaces LD_LIBRARY_PATH" in err) == is_told, err
+
+
+@pytest.mark.parametrize(
+    ("program", "notice"),
+    [
+        ("pass", "the program did not use its GPU. If it should"),
+        ("import absent_module", "the program failed, and had not used its GPU. If it failed"),
+    ],
+)
+def test_notice_about_an_unused_gpu_is_true(settled: Pool, program: str, notice: str) -> None:
+    _, _, err = settled.finish(settled.start(5, sys.executable, "-c", program))
+    assert notice in err
+
+
+def test_program_that_fails_because_its_allocation_had_ended_is_told_so(
+    settled: Pool, tmp_path: Path
+) -> None:
+    script = 'echo started; until [ -e "$1" ]; do sleep 0.1; done; exec "$0" add'
+    program = settled.start(5, "sh", "-c", script, DEMO, str(tmp_path / "go"))
+    assert next_line(program) == "started"
+    path = f"allocations/{settled.api.items('allocations', state='active')[0]['id']}"
+    program.send_signal(signal.SIGSTOP)
+    with settled.short_lease():
+        settled.wait("the end", lambda: settled.api.request("GET", path)["state"] == "released")
+    (tmp_path / "go").touch()
+    assert program.stderr is not None and "busbar: node" in program.stderr.readline()
+    program.send_signal(signal.SIGCONT)
+    code, _, err = settled.finish(program)
+    assert code == 1 and "no session and no heartbeat" in err, err
 
 
 def test_a_killed_command_leaves_no_key_behind(settled: Pool, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""What commands say about allocations that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from appliance.accounts.models import User
+from appliance.allocations.eviction import evict
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Node
+from remoting.cli.run_command import LeaseKeeper, ending_of
+from remoting.cli.ticket_file import TicketFile
+from tests.appliance.commands_in_process import Busbar, InProcessApi, busbar_for
+from tests.appliance.conftest import Cast
+from tests.appliance.test_suspending import Client, report
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+
+
+@pytest.fixture
+def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
+    return Client(client_of(cast.alice), add_node())
+
+
+@pytest.fixture
+def busbar(
+    alice: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Busbar:
+    return busbar_for(alice.client, monkeypatch, capsys)
+
+
+def test_attach_names_who_released_the_allocation_and_when(alice: Client, busbar: Busbar) -> None:
+    pk = alice.allocate()
+    assert busbar("allocation", "release", pk, "--yes").status == 0
+    report(alice.node)
+    ended_at = Allocation.objects.get(pk=pk).ended_at
+    assert ended_at is not None
+    done = busbar("allocation", "attach", pk, "--", "true")
+    time = f"{ended_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert done.status == 1 and f"The allocation was released by alice at {time}." in done.err
+
+
+def test_queued_request_that_ends_has_not_started(alice: Client, busbar: Busbar) -> None:
+    made = alice.client.post(
+        "/api/v1/allocations", {"gpu_count": 16, "allow_pending": True}, format="json"
+    ).json()
+    pk = Allocation.objects.get(pk=made["id"]).pk
+    evict(allocation_id=pk, reason="no session and no heartbeat for 25 s")
+    done = busbar("allocation", "attach", made["id"], "--", "true")
+    assert "ended before it started at 2" in done.err and "no heartbeat for 25 s." in done.err
+
+
+def test_ticket_of_an_ended_allocation_is_refused_with_its_end(alice: Client) -> None:
+    pk = alice.allocate()
+    evict(allocation_id=Allocation.objects.get(pk=pk).pk, reason="no session for 25 s")
+    keeper = LeaseKeeper(InProcessApi(alice.client), pk, TicketFile())
+    with pytest.raises(Exception, match="The allocation ended: no session for 25 s"):
+        keeper.write_ticket()
+    keeper.renew()
+    assert keeper.ended == "The allocation ended: no session for 25 s."
+
+
+def test_end_without_a_reason_has_the_state() -> None:
+    row = {"end_reason": "", "state": "released", "ended_at": None, "active_at": "2026"}
+    assert ending_of(row) == "The allocation ended: it is released."
