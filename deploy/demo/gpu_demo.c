@@ -114,8 +114,22 @@ static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds, lo
   return 0;
 }
 
+static int is_known(const char* verb) {
+  static const char* const known[] = {"add", "memory", "exhaust", "work"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+    if (!strcmp(verb, known[i])) return 1;
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* verb = argc > 1 ? argv[1] : "add";
+  if (!is_known(verb)) {
+    fprintf(stderr,
+            "gpu_demo: unknown program \"%s\"; choose add, memory, exhaust or work SECONDS "
+            "[PAUSE_MS]\n",
+            verb);
+    return 2;
+  }
   CUdevice device;
   CUcontext context;
   CUmodule module;

@@ -65,5 +65,9 @@ def reduction() -> None:
 
 
 if __name__ == "__main__":
-    {"saxpy": saxpy, "matmul": matmul, "reduction": reduction}[sys.argv[1]]()
-    print(f"{sys.argv[1]} is correct")
+    programs = {"saxpy": saxpy, "matmul": matmul, "reduction": reduction}
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "saxpy"
+    if chosen not in programs:
+        sys.exit(f'numba_demo: unknown program "{chosen}"; choose {", ".join(programs)}')
+    programs[chosen]()
+    print(f"{chosen} is correct")
