@@ -75,8 +75,8 @@ def allocation_create(
     body = {"name": name, "hold": "lifetime"}
     if dry_run:
         return print_outcome(client(), request, **body)
-    body = request.body() | body
-    typer.echo(client().request("POST", "allocations", body)["id"])
+    api = client()
+    typer.echo(api.request("POST", "allocations", request.body(api) | body)["id"])
 
 
 @allocation_app.command(

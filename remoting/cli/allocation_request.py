@@ -13,6 +13,7 @@ from typer.models import OptionInfo
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_whole_seconds
 from remoting.cli.label_options import parse_labels
+from remoting.cli.object_ids import id_of
 from remoting.cli.output import size_text
 
 
@@ -77,22 +78,26 @@ class AllocationRequest:
             help="Time after which the allocation ends, for example 8h or 90m.",
         ),
     ] = None
-    reservation: Annotated[str, typer.Option(help="Id of a reservation of the project.")] = ""
+    reservation: Annotated[
+        str, typer.Option(help="Id or name of a reservation of the project.")
+    ] = ""
     allow_pending: Annotated[
         bool,
         typer.Option("--allow-pending", help="Wait also if no GPUs or limits permit the request."),
     ] = False
 
-    def body(self) -> dict[str, Any]:
+    def body(self, api: rest.Api) -> dict[str, Any]:
         """Return the body of POST /allocations.
 
-        Raises ApiError for a label without a value, and for --exclusive with another mode.
+        Raises ApiError for a label without a value, for a reservation that does not exist, and for
+        --exclusive with another mode.
         """
         if self.exclusive and self.mode not in ("shared", "exclusive"):
             raise rest.ApiError(
                 f"--exclusive allocates whole GPUs, and --mode {self.mode} a part. Omit one.",
                 rest.EXIT_USAGE,
             )
+        named = self.reservation
         request = {
             "gpu_count": self.gpu_count,
             "pool": self.pool,
@@ -104,7 +109,7 @@ class AllocationRequest:
             "preemptible": self.preemptible,
             "compute_mode": "exclusive" if self.exclusive else self.mode,
             "lifetime_seconds": self.lifetime,
-            "reservation_id": self.reservation or None,
+            "reservation_id": id_of(api, "reservations", named) if named else None,
             "min_driver_version": self.min_driver,
             "min_cuda_version": self.min_cuda,
             "allow_pending": self.allow_pending,
@@ -149,7 +154,7 @@ DryRun = Annotated[
 
 def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> None:
     """Print the GPUs that the request would get now, or the reason for which it would wait."""
-    outcome = api.request("POST", "allocations", request.body() | more, dry_run="true")
+    outcome = api.request("POST", "allocations", request.body(api) | more, dry_run="true")
     if not outcome["partitions"]:
         typer.echo(f"The request would wait: {outcome['waiting_reason']}")
     for p in outcome["partitions"]:

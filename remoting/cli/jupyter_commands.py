@@ -15,6 +15,7 @@ import typer
 from remoting.cli.allocation_request import AllocationRequest, takes_request
 from remoting.cli.api import EXIT_CONFLICT, EXIT_USAGE, ApiError
 from remoting.cli.interpreter import chosen_python
+from remoting.cli.label_options import parse_labels
 from remoting.cli.printable import printable
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -49,7 +50,7 @@ def install_kernel(
     """
     if not NAME.fullmatch(name):
         raise ApiError(f'"{name}" has characters other than A-Z, a-z, 0-9, ., _ and -.', EXIT_USAGE)
-    request.body()  # refuses a label without a value
+    parse_labels(request.label or [])  # refuses one without a value
     options = request.arguments()
     spec = kernel_spec(options, kernel_python(python), display_name or shown_name(options))
     path = write_spec(kernels_folder(prefix) / name, spec)

@@ -35,18 +35,18 @@ def run(
         raise rest.ApiError(
             "--detach makes an allocation of its own: omit --allocation.", rest.EXIT_USAGE
         )
+    api = client()
     if detach:
         started = run_command.run_detached(
-            client(), command, request=request.body(), timeout_seconds=timeout
+            api, command, request=request.body(api), timeout_seconds=timeout
         )
         typer.echo(started.id)
         return
-    api = client()
     raise typer.Exit(
         run_command.run(
             api,
             command,
-            request=request.body(),
+            request=request.body(api),
             timeout_seconds=timeout,
             allocation_id=id_of(api, "allocations", allocation) if allocation else "",
         )

@@ -128,3 +128,7 @@ def test_objects_with_names_are_found_by_name(
     assert made.status_code == 201, made.content
     done = busbar(kind, "show", "night")
     assert done.status == 0 and made.json()["id"] in done.out, done
+    if kind == "reservation":
+        dry = ["--dry-run", "--allow-pending", "--", "true"]
+        assert busbar("run", "--reservation", "night", *dry).status == 0
+        assert busbar("run", "--reservation", "../x", *dry).status == 3

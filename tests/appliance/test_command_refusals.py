@@ -36,7 +36,6 @@ def busbar(
     [
         (["run", "--min-driver", "new", "--", "true"], ["--min-driver: "]),
         (["run", "--mode", "best", "--", "true"], ["--mode: "]),
-        (["run", "--reservation", "x", "--", "true"], ["--reservation: "]),
         (["run", "-n", "16", "--", "true"], ["--allow-pending"]),
         (["allocation", "create", "-p", "5"], ["set --lifetime"]),
         (["token", "create", "ci", "--scope", "everything"], ["--scope: "]),
