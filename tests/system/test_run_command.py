@@ -257,3 +257,22 @@ def test_commands_of_administrators_print_no_traceback(
     )
     assert done.returncode != 0
     assert done.stderr.strip() and "Traceback" not in done.stderr
+
+
+def test_c_program_of_the_guide_is_compiled_and_runs_as_printed(
+    settled: Pool, tmp_path: Path
+) -> None:
+    guide = (ROOT / "docs" / "guides" / "run-programs.md").read_text()
+    block = guide.partition("## A program in C")[2].split("```\n")[1]
+    for folder in (".venv/", "build/", "deploy/"):
+        block = block.replace(f" {folder}", f" {ROOT}/{folder}")
+    done = subprocess.run(
+        ["/bin/bash", "-ec", f'busbar() {{ {BUSBAR} "$@"; }}\n{block}'],
+        env=os.environ | {"BUSBAR_CONTEXT": str(settled.context)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=EVENT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
