@@ -13,6 +13,7 @@ from typing import ClassVar
 MAX_KEYS = 4
 MAX_MESSAGE_BYTES = 8388608
 MAX_DEVICES = 16
+UNKNOWN_SHARE = 4294967295
 
 
 class Kind(IntEnum):
@@ -23,11 +24,13 @@ class Kind(IntEnum):
     SUSPEND = 5
     RESUME = 6
     SUSPENSIONS = 7
+    SHARES = 8
     OK = 100
     SESSION_LIST = 101
     REFUSED = 102
     OVER_LIST = 103
     SUSPENSION_LIST = 104
+    SHARE_LIST = 105
     START = 200
     ATTACH = 201
     STATUS = 202
@@ -365,6 +368,50 @@ class OverList:
     @classmethod
     def unpack(cls, raw: bytes) -> OverList:
         values = _OVER_LIST.unpack(raw)
+        return cls(*values)
+
+
+_SHARE_RECORD = Struct("<16s16I")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRecord:
+    allocation: bytes
+    received: tuple[int, ...]
+
+    SIZE: ClassVar[int] = _SHARE_RECORD.size
+
+    def pack(self) -> bytes:
+        return _SHARE_RECORD.pack(
+            self.allocation,
+            *self.received,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> ShareRecord:
+        values = _SHARE_RECORD.unpack(raw)
+        return cls(*(*values[:1], values[1:]))
+
+
+_SHARE_LIST = Struct("<II")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareList:
+    count: int
+    reserved: int = 0
+
+    SIZE: ClassVar[int] = _SHARE_LIST.size
+
+    def pack(self) -> bytes:
+        return _SHARE_LIST.pack(
+            self.count,
+            self.reserved,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> ShareList:
+        values = _SHARE_LIST.unpack(raw)
         return cls(*values)
 
 

@@ -34,11 +34,13 @@ enum class Kind : uint32_t {
   suspend = 5,       // SuspendSession; replied to with ok, or refused with a reason (EndReason)
   resume = 6,        // the id of a session; replied to as suspend
   suspensions = 7,   // empty; replied to with suspension_list
+  shares = 8,        // empty; replied to with share_list
   ok = 100,
   session_list = 101,  // SessionList, then SessionRecord[]
   refused = 102,
   over_list = 103,        // OverList, then Holding[]
   suspension_list = 104,  // SuspensionList, then SuspensionRecord[]
+  share_list = 105,       // ShareList, then ShareRecord[]
   // ---- launcher and session server ----
   start = 200,   // SessionStart, with the client's socket
   attach = 201,  // counter of a wire::BulkRequest, with the socket of the bulk connection
@@ -143,6 +145,16 @@ struct OverList {
   uint32_t count, reserved;
 };
 
+// What an allocation received of the time of its GPUs over the last minute.
+constexpr uint32_t kUnknownShare = 0xffffffff;  // the GPU was not given in turns
+struct ShareRecord {
+  uint8_t allocation[16];
+  uint32_t received[wire::kMaxDevices];  // hundredths of a percent, in the order of the grant
+};
+struct ShareList {
+  uint32_t count, reserved;
+};
+
 // ---- suspension, ADR 84 ----
 enum class Suspension : uint32_t {
   none = 0,
@@ -200,7 +212,7 @@ static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 704 && sizeof(Gra
               sizeof(SessionRecord) == 712 && sizeof(KillSession) == 120 &&
               sizeof(Holding) == 144 && sizeof(OverList) == 16 && sizeof(SuspensionRecord) == 96 &&
               sizeof(SuspensionList) == 24 && sizeof(SuspendSession) == 24 &&
-              sizeof(SessionStatus) == 24);
+              sizeof(SessionStatus) == 24 && sizeof(ShareRecord) == 80 && sizeof(ShareList) == 8);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system
 // call.

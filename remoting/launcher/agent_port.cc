@@ -43,6 +43,11 @@ bool reply_over(int fd, Grants& grants) {
   return reply_list(fd, Kind::over_list, head, holdings);
 }
 
+bool reply_shares(int fd, Arbiters& arbiters) {
+  auto shares = arbiters.shares();
+  return reply_list(fd, Kind::share_list, control::ShareList{(uint32_t)shares.size(), 0}, shares);
+}
+
 bool apply_grants(const std::vector<uint8_t>& body, uint32_t bytes, Grants& grants,
                   Sessions& sessions) {
   bool ok = grants.replace(body.data(), bytes);
@@ -82,7 +87,8 @@ bool is_suspension(uint32_t kind) {
          kind == (uint32_t)Kind::suspensions;
 }
 
-void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& sessions, int data_port) {
+void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& sessions,
+           Arbiters& arbiters, int data_port) {
   control::Header h;
   while (control::receive_message(fd, h, body.data(), (uint32_t)body.size())) {
     bool sent = false;
@@ -93,6 +99,8 @@ void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& session
       sent = reply_sessions(fd, grants, sessions, data_port);
     } else if (h.kind == (uint32_t)Kind::over) {
       sent = reply_over(fd, grants);
+    } else if (h.kind == (uint32_t)Kind::shares) {
+      sent = reply_shares(fd, arbiters);
     } else if (h.kind == (uint32_t)Kind::kill_session) {
       control::KillSession request{};
       std::memcpy(&request, body.data(), std::min<size_t>(h.body_bytes, sizeof request));
@@ -111,7 +119,8 @@ bool is_agent(int fd, Sessions& sessions) {
 }
 }  // namespace
 
-void serve_agent(int listener, Grants& grants, Sessions& sessions, int data_port) {
+void serve_agent(int listener, Grants& grants, Sessions& sessions, Arbiters& arbiters,
+                 int data_port) {
   std::vector<uint8_t> body(control::kMaxMessageBytes);
   for (;;) {
     int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
@@ -120,7 +129,7 @@ void serve_agent(int listener, Grants& grants, Sessions& sessions, int data_port
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     if (is_agent(fd, sessions))
-      serve(fd, body, grants, sessions, data_port);
+      serve(fd, body, grants, sessions, arbiters, data_port);
     else
       control::log_line("launcher", "connection refused", "agent socket", "its peer is no agent");
     close(fd);

@@ -6,6 +6,7 @@
 
 namespace busbar::launcher {
 
-[[noreturn]] void serve_agent(int listener, Grants& grants, Sessions& sessions, int data_port);
+[[noreturn]] void serve_agent(int listener, Grants& grants, Sessions& sessions, Arbiters& arbiters,
+                              int data_port);
 
 }  // namespace busbar::launcher

@@ -95,6 +95,9 @@ void Arbiters::join(Member& member, const control::Allocation& a, Microseconds n
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
     gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
+    gpu.received.set_in_turns(!gpu.arbiter.is_open(), now);
+    gpu.received.add(member.account.allocation, gpu.arbiter.charged(member.account.allocation),
+                     now);
     update_joint(gpu);  // before settle(): a turn on this GPU alone may be one on several now
     settle(gpu, now);
   }
@@ -186,6 +189,8 @@ void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
   if (is_last) {
     gpu.arbiter.remove(id, now);
     gpu.joint.erase(id);
+    gpu.received.remove(id);
+    gpu.received.set_in_turns(!gpu.arbiter.is_open(), now);
   }
   update_late(gpu, id, now);
   if (is_last && !allocations_.contains(id)) gpu.arbiter.move_debt(id, member.tenant, now);

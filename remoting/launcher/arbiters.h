@@ -24,6 +24,7 @@
 #include "launcher/gpu_set.h"
 #include "launcher/joint_turns.h"
 #include "launcher/ledgers.h"
+#include "launcher/received_shares.h"
 #include "launcher/sealed_memory.h"
 
 namespace busbar::launcher {
@@ -57,6 +58,9 @@ class Arbiters {
   Limit limit(const SessionId& session);
   // Counts the places of sessions that step() has looked at. For tests: the thread of step() only.
   uint64_t places_seen() const { return places_seen_; }
+  // What each allocation received of the GPUs that were given in turns. Defined in
+  // arbiter_shares.cc.
+  std::vector<control::ShareRecord> shares();
 
  private:
   struct Gpu;
@@ -104,6 +108,7 @@ class Arbiters {
     Microseconds deadline = Arbiter::kNever;  // of the arbiter, when it was advanced
     bool was_open = false;                    // when the places were shown
     std::string shown_holder;
+    ReceivedShares received;
   };
   bool watch(int fd);
   void join(Member& member, const control::Allocation& allocation, Microseconds now);

@@ -124,6 +124,6 @@ int main(int argc, char** argv) {
   std::thread([] { arbiters.run(); }).detach();
   std::thread([] { sessions.start_spares(); }).detach();
   std::thread([listener] { serve_clients(listener, grants, sessions); }).detach();
-  std::thread([agent] { serve_agent(agent, grants, sessions, settings.port); }).detach();
+  std::thread([agent] { serve_agent(agent, grants, sessions, arbiters, settings.port); }).detach();
   watch_until_signal(signals, sessions);
 }

@@ -134,6 +134,28 @@ TEST(Arbiters, WorkThatEndsLateAfterATurnIsReported) {
   EXPECT_EQ(arbiters.limit({2}).longest_drain_ms, 0u);
 }
 
+Microseconds simulated_now = 1'000'000;
+
+TEST(Arbiters, SharesAreKnownWhileAllocationsWorkInTurns) {
+  Arbiters arbiters([] { return simulated_now; });
+  for (auto* id : {"a", "b"}) arbiters.set_allocation(id, allocation_of(50));
+  auto received = [&](size_t i) {
+    return arbiters.shares().at(i).received[0];
+  };
+  Client a(arbiters, {"a", {1}});
+  simulated_now += 10'000'000;
+  EXPECT_TRUE(arbiters.shares().empty());
+  auto b = std::make_unique<Client>(arbiters, Account{"b", {2}});
+  simulated_now += 4'000'000;
+  arbiters.step(0);
+  EXPECT_EQ(received(0), 10'000u);  // the work that was under way counts as its turn
+  EXPECT_EQ(received(1), 0u);
+  b.reset();
+  arbiters.step(0);
+  simulated_now += 70'000'000;
+  EXPECT_TRUE(arbiters.shares().empty());
+}
+
 TEST(Arbiters, SessionsOfOneAllocationShareATurn) {
   auto& arbiters = running_arbiters();
   Client b(arbiters, {"b", {3}});
