@@ -167,6 +167,18 @@ class Holding:
 
 
 @dataclass(frozen=True)
+class ReceivedShare:
+    """What an allocation received of its partitions on this node, in order of the grant.
+
+    Hundredths of a percent over the last minute; None: the GPU was not given in turns. At least one
+    is known.
+    """
+
+    allocation_id: uuid.UUID
+    received: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
 class SessionList:
     """The sessions of this node, the applied generation and the data port."""
 
@@ -179,6 +191,8 @@ class SessionList:
     """Allocations that hold more memory than their size; None: the launcher does not tell."""
     suspensions: SuspensionList | None = None
     """None: the launcher does not suspend sessions."""
+    shares: tuple[ReceivedShare, ...] = ()
+    """Empty also if the launcher does not tell."""
 
 
 def _text(raw: bytes) -> str:
@@ -228,6 +242,24 @@ def decode_over(body: bytes) -> tuple[Holding, ...]:
         layouts.Holding.unpack(body[at : at + size]) for at in range(head_size, len(body), size)
     )
     return tuple(Holding(uuid.UUID(bytes=r.allocation), r.held_bytes) for r in records)
+
+
+def decode_shares(body: bytes) -> tuple[ReceivedShare, ...]:
+    """Return the shares in a response. Raises LauncherError for a wrong length."""
+    head_size, size = layouts.ShareList.SIZE, layouts.ShareRecord.SIZE
+    count = layouts.ShareList.unpack(body[:head_size]).count if len(body) >= head_size else 0
+    if len(body) != head_size + count * size:
+        raise LauncherError(f"the launcher's list of shares has a wrong length: {len(body)}")
+    records = (
+        layouts.ShareRecord.unpack(body[at : at + size]) for at in range(head_size, len(body), size)
+    )
+    return tuple(
+        ReceivedShare(
+            uuid.UUID(bytes=r.allocation),
+            tuple(None if share == layouts.UNKNOWN_SHARE else share for share in r.received),
+        )
+        for r in records
+    )
 
 
 def decode_list(body: bytes) -> SessionList:
@@ -342,7 +374,9 @@ class LauncherControl:
         kind, body = self._request(Kind.SESSIONS, b"")
         if kind != Kind.SESSION_LIST:
             raise LauncherError("the launcher did not return its sessions")
-        return replace(decode_list(body), over=self._over(), suspensions=suspensions)
+        return replace(
+            decode_list(body), over=self._over(), suspensions=suspensions, shares=self._shares()
+        )
 
     def _over(self) -> tuple[Holding, ...] | None:
         """Return the holdings. They are read after the generation of the list."""
@@ -351,6 +385,13 @@ class LauncherControl:
         except LauncherClosedError:  # an older launcher does not know the request
             return None
         return decode_over(body) if kind == Kind.OVER_LIST else None
+
+    def _shares(self) -> tuple[ReceivedShare, ...]:
+        try:
+            kind, body = self._request(Kind.SHARES, b"")
+        except LauncherClosedError:  # an older launcher does not know the request
+            return ()
+        return decode_shares(body) if kind == Kind.SHARE_LIST else ()
 
     def _suspensions(self) -> SuspensionList | None:
         try:

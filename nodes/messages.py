@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 
 from nodes.gpus import Gpu, Nvml
 from nodes.host_access import HOST_MEMORY
-from nodes.launcher_control import Holding, SessionList, SessionReport
+from nodes.launcher_control import Holding, ReceivedShare, SessionList, SessionReport
 from nodes.protocol import fleet_pb2, limits
 from nodes.protocol.limits import printable
 from nodes.suspending import SUSPENDED, Outcome
@@ -96,6 +97,7 @@ def encode_report(listed: SessionList, outcomes: Sequence[Outcome] = ()) -> flee
         report.knows_over = True
         report.over.extend(map(encode_holding, listed.over[: limits.MAX_ALLOCATIONS]))
     report.suspensions.extend(encode_outcomes(outcomes[: limits.MAX_ALLOCATIONS]))
+    report.shares.extend(map(encode_share, listed.shares[: limits.MAX_ALLOCATIONS]))
     room -= report.ByteSize()
     suspended = suspended_sessions(listed)
     for s in order[: limits.MAX_SESSIONS]:
@@ -112,6 +114,12 @@ def encode_holding(h: Holding) -> fleet_pb2.Holding:
         allocation_id=h.allocation_id.bytes,
         held_bytes=[min(held, limits.MAX_NUMBER) for held in h.held_bytes],
     )
+
+
+def encode_share(s: ReceivedShare) -> fleet_pb2.ReceivedShare:
+    known = max(i + 1 for i, share in enumerate(s.received) if share is not None)
+    percents = [math.nan if share is None else share / 100 for share in s.received[:known]]
+    return fleet_pb2.ReceivedShare(allocation_id=s.allocation_id.bytes, received_percent=percents)
 
 
 def encode_outcomes(outcomes: Sequence[Outcome]) -> Iterator[fleet_pb2.Suspension]:

@@ -80,18 +80,28 @@ class Gpu(_message.Message):
     def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ..., links: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("generation", "sessions", "over", "knows_over", "suspensions")
+    __slots__ = ("generation", "sessions", "over", "knows_over", "suspensions", "shares")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     OVER_FIELD_NUMBER: _ClassVar[int]
     KNOWS_OVER_FIELD_NUMBER: _ClassVar[int]
     SUSPENSIONS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     generation: int
     sessions: _containers.RepeatedCompositeFieldContainer[Session]
     over: _containers.RepeatedCompositeFieldContainer[Holding]
     knows_over: bool
     suspensions: _containers.RepeatedCompositeFieldContainer[Suspension]
-    def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ..., over: _Optional[_Iterable[_Union[Holding, _Mapping]]] = ..., knows_over: _Optional[bool] = ..., suspensions: _Optional[_Iterable[_Union[Suspension, _Mapping]]] = ...) -> None: ...
+    shares: _containers.RepeatedCompositeFieldContainer[ReceivedShare]
+    def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ..., over: _Optional[_Iterable[_Union[Holding, _Mapping]]] = ..., knows_over: _Optional[bool] = ..., suspensions: _Optional[_Iterable[_Union[Suspension, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[ReceivedShare, _Mapping]]] = ...) -> None: ...
+
+class ReceivedShare(_message.Message):
+    __slots__ = ("allocation_id", "received_percent")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: bytes
+    received_percent: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, allocation_id: _Optional[bytes] = ..., received_percent: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Suspension(_message.Message):
     __slots__ = ("allocation_id", "revision", "state", "released_bytes", "reason")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import socket
@@ -140,6 +141,25 @@ def test_holdings_of_the_launcher_are_reported(tmp_path: Path) -> None:
     assert report.over[0].allocation_id == allocation.bytes
 
 
+def test_shares_of_the_launcher_are_reported(tmp_path: Path) -> None:
+    allocation = uuid.uuid4()
+    received = (2461, layouts.UNKNOWN_SHARE, 0, *(layouts.UNKNOWN_SHARE for _ in range(13)))
+    shares = layouts.ShareList(1).pack() + layouts.ShareRecord(allocation.bytes, received).pack()
+    serve(
+        tmp_path / "s",
+        {
+            layouts.Kind.SESSIONS: (
+                layouts.Kind.SESSION_LIST,
+                layouts.SessionList(9, 0, 8445, 5).pack(),
+            ),
+            layouts.Kind.SHARES: (layouts.Kind.SHARE_LIST, shares),
+        },
+    )
+    (share,) = messages.encode_report(lc.LauncherControl(tmp_path / "s").sessions()).shares
+    assert share.allocation_id == allocation.bytes
+    assert share.received_percent == pytest.approx([24.61, math.nan, 0.0], nan_ok=True)
+
+
 def test_older_launcher_does_not_tell_holdings_and_its_sessions_are_reported(
     tmp_path: Path,
 ) -> None:
@@ -147,12 +167,19 @@ def test_older_launcher_does_not_tell_holdings_and_its_sessions_are_reported(
     serve(tmp_path / "s", {layouts.Kind.SESSIONS: (layouts.Kind.SESSION_LIST, body)})
     report = messages.encode_report(lc.LauncherControl(tmp_path / "s").sessions())
     assert not report.knows_over and not report.over and len(report.sessions) == 1
+    assert not report.shares
 
 
 @given(st.binary(max_size=400))
 def test_arbitrary_holdings_are_decoded_or_a_launcher_error(body: bytes) -> None:
     with contextlib.suppress(lc.LauncherError):
         lc.decode_over(body)
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_shares_are_decoded_or_a_launcher_error(body: bytes) -> None:
+    with contextlib.suppress(lc.LauncherError):
+        lc.decode_shares(body)
 
 
 @given(st.binary(max_size=2000))
