@@ -443,6 +443,16 @@ class Allocation(TypedDict):
     """How its share of the compute is enforced now: `enforced`, or why not. The worst of its
     sessions; null without one.
     """
+    compute_received_percent: float | None
+    """Share of the time of its GPUs that it received over the last minute, as far as they were
+    given in turns. The mean of its sessions; null if unknown.
+    """
+    compute_error_percent: float | None
+    """Received minus granted share, in points of percent; null if unknown."""
+    longest_drain_ms: int | None
+    """Longest time of the last minute that its work needed to end after a turn of a GPU. The
+    longest of its sessions; null without one.
+    """
     same_node: NotRequired[bool]
     """All GPUs must be on one node."""
     model: NotRequired[str]
@@ -516,6 +526,16 @@ class AllocationDetail(TypedDict):
     compute_enforcement: str | None
     """How its share of the compute is enforced now: `enforced`, or why not. The worst of its
     sessions; null without one.
+    """
+    compute_received_percent: float | None
+    """Share of the time of its GPUs that it received over the last minute, as far as they were
+    given in turns. The mean of its sessions; null if unknown.
+    """
+    compute_error_percent: float | None
+    """Received minus granted share, in points of percent; null if unknown."""
+    longest_drain_ms: int | None
+    """Longest time of the last minute that its work needed to end after a turn of a GPU. The
+    longest of its sessions; null without one.
     """
     same_node: NotRequired[bool]
     """All GPUs must be on one node."""
@@ -3070,6 +3090,12 @@ class Session(TypedDict):
     """Meaning of the percent of its allocation."""
     compute_enforcement: str
     """How its share of the compute is enforced: `enforced`, or why not."""
+    compute_received_percent: NotRequired[float | None]
+    """Share of its GPUs' time that its allocation received over the last minute, as far as
+    they were given in turns; null if unknown.
+    """
+    compute_error_percent: float | None
+    """Received minus granted share, in points of percent; null if unknown."""
     longest_drain_ms: NotRequired[int]
     """Longest time of the last minute that its work needed to end after a turn of the GPU."""
     memory_bytes: NotRequired[int]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Max, OuterRef, Subquery
+from django.db.models import Aggregate, Avg, F, Max, OuterRef, Subquery
 from django.db.models.fields.json import KT
 from django.utils import timezone
 
@@ -100,18 +100,21 @@ class AllocationQuerySet(models.QuerySet["Allocation"]):
         }
         return self.annotate(
             **{name: F(column) for name, column in names.items()},
-            compute_enforcement=worst_enforcement(),
+            compute_enforcement=of_open_sessions(WORST_ENFORCEMENT),
+            received_percent=of_open_sessions(Avg("compute_received_percent")),
+            longest_drain_ms=of_open_sessions(Max("longest_drain_ms")),
         )
 
 
-def worst_enforcement() -> Subquery:
-    """Return how the compute share of an allocation is enforced; null without open sessions."""
+WORST_ENFORCEMENT = Max(KT("isolation__compute_limit"))
+"""The texts of the nodes are in the order of their severity: nodes/messages.py."""
+
+
+def of_open_sessions(aggregate: Aggregate) -> Subquery:
+    """Return an aggregate of the open sessions of an allocation; null without one."""
     sessions = Session.objects.filter(allocation=OuterRef("pk")).exclude(state=SessionState.CLOSED)
-    # The texts of the nodes are in the order of their severity: nodes/messages.py.
-    worst = (
-        sessions.order_by().values("allocation").annotate(worst=Max(KT("isolation__compute_limit")))
-    )
-    return Subquery(worst.values("worst"))
+    found = sessions.order_by().values("allocation").annotate(found=aggregate)
+    return Subquery(found.values("found"))
 
 
 class Allocation(models.Model):
@@ -289,6 +292,21 @@ class SessionQuerySet(models.QuerySet["Session"]):
         projects = projects_with(user, "allocations.view")
         return self if projects is None else self.filter(allocation__project_id__in=projects)
 
+    def serializable(self) -> SessionQuerySet:
+        """Return the rows with node, allocation and the mean percent of the GPUs of the node."""
+        partitions = Partition.objects.filter(
+            allocation=OuterRef("allocation"), gpu__node=OuterRef("node")
+        )
+        granted = partitions.order_by().values("allocation").annotate(mean=Avg("compute_percent"))
+        return self.select_related("node", "allocation").annotate(
+            granted_percent=Subquery(granted.values("mean"))
+        )
+
+
+def error_percent(received: float | None, granted: float | None) -> float | None:
+    """Return by how many points a received share differs from the granted one."""
+    return None if received is None or granted is None else round(received - granted, 2)
+
 
 class Session(models.Model):
     """Connection of one client process to one session server."""
@@ -309,6 +327,8 @@ class Session(models.Model):
     bytes_out = models.PositiveBigIntegerField(default=0)
     longest_drain_ms = models.PositiveBigIntegerField(default=0)
     """Longest time of the last minute that its work needed to end after a turn."""
+    compute_received_percent = models.FloatField(null=True)
+    """Share of its GPUs that its allocation received over the last minute. null: unknown."""
     end_reason = models.CharField(max_length=200, blank=True)
     refused_calls = models.JSONField(default=list, blank=True)
     """Names of unsupported driver API functions that the program called."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -15,6 +16,7 @@ from appliance.allocations.models import (
     Resize,
     Suspension,
     SuspensionState,
+    error_percent,
 )
 from appliance.allocations.placement import ComputeMode
 from appliance.api.encoding import format_timestamp
@@ -160,6 +162,19 @@ class AllocationSerializer(RowSerializer[Allocation]):
         help_text="How its share of the compute is enforced now: `enforced`, or why not. The worst "
         "of its sessions; null without one.",
     )
+    compute_received_percent = serializers.SerializerMethodField(
+        help_text="Share of the time of its GPUs that it received over the last minute, as far as "
+        "they were given in turns. The mean of its sessions; null if unknown."
+    )
+    compute_error_percent = serializers.SerializerMethodField(
+        help_text="Received minus granted share, in points of percent; null if unknown."
+    )
+    longest_drain_ms = serializers.IntegerField(
+        read_only=True,
+        allow_null=True,
+        help_text="Longest time of the last minute that its work needed to end after a turn of a "
+        "GPU. The longest of its sessions; null without one.",
+    )
 
     class Meta:
         model = Allocation
@@ -176,6 +191,9 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "memory_bytes",
             "compute_mode",
             "compute_enforcement",
+            "compute_received_percent",
+            "compute_error_percent",
+            "longest_drain_ms",
             "same_node",
             "model",
             "selector",
@@ -199,6 +217,15 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "active_at",
             "ended_at",
         )
+
+    # Any: `with_names` annotates the row.
+    def get_compute_received_percent(self, allocation: Any) -> float | None:
+        received = allocation.received_percent
+        return None if received is None else round(received, 2)
+
+    def get_compute_error_percent(self, allocation: Any) -> float | None:
+        granted = [p.compute_percent for p in allocation.partitions.all()]
+        return error_percent(allocation.received_percent, fmean(granted) if granted else None)
 
     @extend_schema_field(ResizeSerializer(allow_null=True))
     def get_resize(self, allocation: Allocation) -> dict[str, Any] | None:

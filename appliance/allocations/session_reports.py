@@ -5,6 +5,7 @@ Each transaction continues where the one before it ended, so a session is compar
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -46,6 +47,7 @@ GRANTED = Select(
         .values_list("allocation_id", "pk")
     )
 )
+PARTITION_METRICS = ("memory_bytes", "sessions", "compute_received_percent")
 _ignored: dict[UUID, frozenset[UUID]] = {}
 """Sessions in each node's newest report that are of no allocation of the node."""
 
@@ -163,7 +165,7 @@ def remember_ignored(node_id: UUID, ignored: frozenset[UUID]) -> None:
 
 
 def sample_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None:
-    """Record memory use and number of open sessions of each partition on the node."""
+    """Record memory use, open sessions and received share of each partition on the node."""
     by_allocation: dict[UUID, list[ReportedSession]] = {}
     for report in reported:
         by_allocation.setdefault(report.allocation_id, []).append(report)
@@ -174,5 +176,8 @@ def sample_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> Non
         index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
         used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))
         open_sessions = sum(r.state != SessionState.CLOSED for r in here)
-        samples[partition_id] = [float(used), float(open_sessions)]
-    series.record(("memory_bytes", "sessions"), samples, time.time())
+        received = next(
+            (r.received_percent[index] for r in here if index < len(r.received_percent)), math.nan
+        )
+        samples[partition_id] = [float(used), float(open_sessions), received]
+    series.record(PARTITION_METRICS, samples, time.time())

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.activity.feed import hub
-from appliance.allocations.models import Session, SessionState
-from appliance.allocations.sessions import series_id_of
+from appliance.allocations.models import Session, SessionState, error_percent
+from appliance.allocations.sessions import COUNTERS, series_id_of
 from appliance.api.filters import (
     parse_choice,
     parse_id,
@@ -33,6 +33,7 @@ from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
 
 
+# Requires rows of `serializable`.
 class SessionSerializer(RowSerializer[Session]):
     allocation_id = serializers.UUIDField(read_only=True)
     node = serializers.CharField(source="node.name", read_only=True, help_text="Name of the node.")
@@ -50,6 +51,9 @@ class SessionSerializer(RowSerializer[Session]):
     compute_enforcement = serializers.SerializerMethodField(
         help_text="How its share of the compute is enforced: `enforced`, or why not."
     )
+    compute_error_percent = serializers.SerializerMethodField(
+        help_text="Received minus granted share, in points of percent; null if unknown."
+    )
 
     class Meta:
         model = Session
@@ -65,6 +69,8 @@ class SessionSerializer(RowSerializer[Session]):
             "isolation",
             "compute_mode",
             "compute_enforcement",
+            "compute_received_percent",
+            "compute_error_percent",
             "longest_drain_ms",
             "memory_bytes",
             "launches",
@@ -79,12 +85,15 @@ class SessionSerializer(RowSerializer[Session]):
     def get_compute_enforcement(self, session: Session) -> str:
         return str(session.isolation.get("compute_limit", ""))
 
+    def get_compute_error_percent(self, session: Any) -> float | None:
+        return error_percent(session.compute_received_percent, session.granted_percent)
+
     def to_representation(self, instance: Session) -> dict[str, Any]:
         """Replace the counters of open sessions by the newer values in memory."""
         row = super().to_representation(instance)
         if instance.state != SessionState.CLOSED:
             metrics = series.latest_metrics(series_id_of(instance.pk))
-            row |= {name: int(value) for name, value in metrics.items() if name in row}
+            row |= {name: int(metrics[name]) for name in COUNTERS if name in metrics}
         return row
 
 
@@ -112,9 +121,7 @@ class SessionListView(ApplianceView):
     @extend_schema(parameters=SESSIONS.parameters, responses=SessionSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the sessions of all projects that the caller may view."""
-        rows = Session.objects.visible_to(request_user(request)).select_related(
-            "node", "allocation"
-        )
+        rows = Session.objects.visible_to(request_user(request)).serializable()
         return SESSIONS.respond(request, rows)
 
 
@@ -124,8 +131,7 @@ class SessionView(ApplianceView):
     @extend_schema(responses=SessionSerializer)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return one session."""
-        rows = Session.objects.visible_to(request_user(request))
-        rows = rows.select_related("node", "allocation")
+        rows = Session.objects.visible_to(request_user(request)).serializable()
         return Response(serialize(SessionSerializer, get_object_or_404(rows, pk=session_id)))
 
 
@@ -139,7 +145,7 @@ class SessionMetricHistoryView(MetricHistoryView):
 
 def session_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
     """Yield the rows of sessions for the feed."""
-    for row in Session.objects.select_related("node", "allocation").filter(pk__in=ids):
+    for row in Session.objects.serializable().filter(pk__in=ids):
         project_id = row.allocation.project_id
         yield row.pk, "allocations.view", project_id, serialize(SessionSerializer, row)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import fmean
 from uuid import UUID, uuid5
 
 from django.utils import timezone
@@ -19,6 +21,7 @@ from appliance.telemetry import series
 from nodes.protocol.session_ends import RELEASED
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms")
+SAMPLED = (*COUNTERS, "compute_received_percent")
 COUNTER_SAVE_INTERVAL_SECONDS = 5.0
 CHANGE_ROWS = 4
 """Work of a change with its event, in rows that are written; counters are one row."""
@@ -51,6 +54,14 @@ class ReportedSession:
     partition_bytes: tuple[int, ...] = ()
     """Memory used in each partition of the allocation on the node, in the order of its grant."""
     longest_drain_ms: int = 0
+    received_percent: tuple[float, ...] = ()
+    """Share of each of these GPUs over the last minute; NaN: it was not given in turns."""
+
+    @property
+    def compute_received_percent(self) -> float | None:
+        """The mean over the GPUs that were given in turns; None without one."""
+        known = [percent for percent in self.received_percent if not math.isnan(percent)]
+        return round(fmean(known), 2) if known else None
 
 
 def series_id_of(session_id: UUID) -> UUID:
@@ -94,9 +105,9 @@ def update_session(session: Session, report: ReportedSession) -> int:
 
     Return the number of written rows.
     """
-    counters = {name: getattr(report, name) for name in COUNTERS}
-    values_by_series = {series_id_of(session.pk): list(map(float, counters.values()))}
-    series.record(COUNTERS, values_by_series, time.time())
+    counters = {name: getattr(report, name) for name in SAMPLED}
+    sample = [math.nan if value is None else float(value) for value in counters.values()]
+    series.record(SAMPLED, {series_id_of(session.pk): sample}, time.time())
     work_done = report.launches + report.bytes_in + report.bytes_out
     idleness.record_work(session.allocation_id, session.pk, work_done)
     values = {"state": report.state, "isolation": report.isolation}
@@ -144,6 +155,7 @@ def close_session(session: Session, reason: str) -> int:
             closed_at=timezone.now(),
             end_reason=reason,
             memory_bytes=0,
+            compute_received_percent=None,
         )
     ):
         return 0

@@ -5,6 +5,7 @@ Each check is bounded: a count is compared before its elements are read.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -111,6 +112,7 @@ def check_report(r: fleet_pb2.Report) -> None:
         for held in h.held_bytes:
             check_number("over.held_bytes", held)
     check_suspensions(r.suspensions)
+    check_shares(r.shares)
 
 
 def check_suspensions(reported: Sequence[fleet_pb2.Suspension]) -> None:
@@ -122,6 +124,16 @@ def check_suspensions(reported: Sequence[fleet_pb2.Suspension]) -> None:
         check_number("suspension.revision", s.revision)
         check_number("suspension.released_bytes", s.released_bytes)
         check_text("suspension.reason", s.reason, limits.MAX_TEXT)
+
+
+def check_shares(reported: Sequence[fleet_pb2.ReceivedShare]) -> None:
+    check_count("shares", len(reported), limits.MAX_ALLOCATIONS)
+    check_ids("share.allocation_id", (s.allocation_id for s in reported))
+    for s in reported:
+        check_count("share.received_percent", len(s.received_percent), limits.MAX_PARTITIONS)
+        for percent in s.received_percent:
+            if not (0 <= percent <= 100 or math.isnan(percent)):
+                raise InvalidMessageError("share.received_percent is no percentage")
 
 
 def check_session(s: fleet_pb2.Session) -> None:

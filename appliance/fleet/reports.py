@@ -26,9 +26,10 @@ MAX_UNFINISHED_REPORTS = 8
 class ReportedSessions(Sequence[ReportedSession]):
     """Sessions of a report, each parsed once, when it is needed."""
 
-    def __init__(self, messages: Sequence[fleet_pb2.Session]) -> None:
-        self._messages = messages
-        self._parsed: list[ReportedSession | None] = [None] * len(messages)
+    def __init__(self, report: fleet_pb2.Report) -> None:
+        self._messages = report.sessions
+        self._shares = {s.allocation_id: tuple(s.received_percent) for s in report.shares}
+        self._parsed: list[ReportedSession | None] = [None] * len(report.sessions)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -41,7 +42,9 @@ class ReportedSessions(Sequence[ReportedSession]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if (parsed := self._parsed[index]) is None:
-            parsed = self._parsed[index] = parse_session(self._messages[index])
+            message = self._messages[index]
+            received = self._shares.get(message.allocation_id, ())
+            parsed = self._parsed[index] = parse_session(message, received)
         return parsed
 
 
@@ -65,7 +68,7 @@ class UnfinishedReports:
         parsed = self._by_node.pop(node_id, None)
         if parsed is None or parsed.encoded != encoded:
             report = fleet_pb2.Report.FromString(encoded)
-            parsed = ParsedReport(encoded, report, ReportedSessions(report.sessions))
+            parsed = ParsedReport(encoded, report, ReportedSessions(report))
         progress = process_report(node_id, parsed.report, position, parsed.sessions)
         if progress.more:
             self._by_node[node_id] = parsed
@@ -89,9 +92,7 @@ def process_report(
         and applied_generation(node_id) == report.generation
     )
     if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
-        return record_report(
-            node_id, report, position, sessions or ReportedSessions(report.sessions)
-        )
+        return record_report(node_id, report, position, sessions or ReportedSessions(report))
     return Progress(0, 0, 0, False)
 
 
@@ -190,7 +191,9 @@ def parse_gpu(g: fleet_pb2.Gpu) -> inventory.ReportedGpu:
     )
 
 
-def parse_session(s: fleet_pb2.Session) -> ReportedSession:
+def parse_session(
+    s: fleet_pb2.Session, received_percent: tuple[float, ...] = ()
+) -> ReportedSession:
     return ReportedSession(
         session_id=UUID(bytes=s.id),
         allocation_id=UUID(bytes=s.allocation_id),
@@ -209,4 +212,5 @@ def parse_session(s: fleet_pb2.Session) -> ReportedSession:
         refused_calls=tuple(s.refused_calls),
         partition_bytes=tuple(s.partition_bytes),
         longest_drain_ms=s.longest_drain_ms,
+        received_percent=received_percent,
     )

@@ -74,7 +74,10 @@ class SimulatedNode(SimulatedAgent):
 
     def report(self, generation: int) -> fleet_pb2.Report:
         sessions = [s.message() for p in self.programs.values() for s in p.sessions]
-        return fleet_pb2.Report(generation=generation, sessions=sessions, knows_over=True)
+        shares = [p.share(time.time()) for p in self.programs.values() if p.running]
+        return fleet_pb2.Report(
+            generation=generation, sessions=sessions, knows_over=True, shares=shares
+        )
 
     def beat(self, now: float) -> None:
         """Let the programs work, and send their sessions and a sample of each GPU."""

@@ -120,6 +120,14 @@ class Programs:
     def running(self) -> Session | None:
         return self.sessions[-1] if self.sessions and not self.sessions[-1].closed_at else None
 
+    def share(self, now: float) -> fleet_pb2.ReceivedShare:
+        """Return what the running program receives of its GPUs."""
+        level = self.running.level(now) if self.running else 0.0
+        percents = [level * p.compute_percent for p in self.grant.partitions]
+        return fleet_pb2.ReceivedShare(
+            allocation_id=self.grant.allocation_id, received_percent=percents
+        )
+
     def resize(self, grant: fleet_pb2.Grant) -> None:
         """Take over the sizes of the partitions; a running program frees what is beyond them."""
         self.grant = grant

@@ -278,6 +278,7 @@ def render_top(api: rest.Api, lines: int) -> Group:
         "launches",
         "compute_mode",
         "compute_enforcement",
+        "compute_received_percent",
         "opened_at",
     ]
     return Group(

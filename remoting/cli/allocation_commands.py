@@ -36,6 +36,7 @@ ALLOCATION_WIDE = [
     "placed_pool",
     "compute_mode",
     "compute_enforcement",
+    "compute_received_percent",
     "memory_bytes",
     "resize.reason",
     "suspension.state",

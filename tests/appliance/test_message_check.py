@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import uuid
 from dataclasses import replace
@@ -40,6 +41,14 @@ def report(**changes: Any) -> fleet_pb2.AgentMessage:
     return message(report=fleet_pb2.Report(generation=1, sessions=[session(**changes)]))
 
 
+def shares(*percents: list[float]) -> fleet_pb2.AgentMessage:
+    """Return a report with shares of one allocation."""
+    reported = [
+        fleet_pb2.ReceivedShare(allocation_id=bytes(16), received_percent=p) for p in percents
+    ]
+    return message(report=fleet_pb2.Report(generation=1, shares=reported))
+
+
 def gpu(**changes: Any) -> fleet_pb2.AgentMessage:
     values: dict[str, Any] = {"uuid": uuid.uuid4().bytes, "model": "A", "memory_bytes": 1}
     return message(inventory=fleet_pb2.Inventory(gpus=[fleet_pb2.Gpu(**(values | changes))]))
@@ -75,6 +84,11 @@ INVALID = {
     "refused call": report(refused_calls=["x" * 65]),
     "partitions": report(partition_bytes=[0] * 17),
     "partition bytes": report(partition_bytes=[TOO_LARGE]),
+    "share twice": shares([10.0], [10.0]),
+    "share above 100": shares([100.5]),
+    "share below 0": shares([-1.0]),
+    "share without end": shares([math.inf]),
+    "shares of too many partitions": shares([1.0] * 17),
     "GPU id": gpu(uuid=b"short"),
     "GPU index": gpu(index=(1 << 32) - 1),
     "GPU memory": gpu(memory_bytes=TOO_LARGE),
@@ -119,6 +133,7 @@ def test_ordinary_messages_are_accepted() -> None:
     for accepted in (
         report(isolation={"user": "enforced"}),
         gpu(links={1: "NV18", 2: "PHB"}),
+        shares([0.0, math.nan, 100.0]),
         message(samples=samples),
         message(heartbeat=fleet_pb2.Heartbeat()),
     ):

@@ -134,9 +134,9 @@ def test_session_of_a_report_in_parts_is_parsed_once(
     parsed: list[bytes] = []
     parse = reports.parse_session
 
-    def count(session: fleet_pb2.Session) -> Any:
+    def count(session: fleet_pb2.Session, received: tuple[float, ...]) -> Any:
         parsed.append(session.id)
-        return parse(session)
+        return parse(session, received)
 
     monkeypatch.setattr(reports, "parse_session", count)
     unfinished, position, more, parts = reports.UnfinishedReports(), 0, True, 0

@@ -98,6 +98,12 @@ FIELDS: dict[str, Field] = {
     "code": Field("invalid", "Stable code of the error."),
     "compute_capability": Field("9.0", "CUDA compute capability."),
     "compute_enforcement": Field("enforced"),
+    "compute_received_percent": Field(
+        24.61,
+        "Share of its GPUs' time that its allocation received over the last minute, as far as they "
+        "were given in turns; null if unknown.",
+    ),
+    "compute_error_percent": Field(-0.39),
     "longest_drain_ms": Field(
         3, "Longest time of the last minute that its work needed to end after a turn of the GPU."
     ),
