@@ -15,6 +15,13 @@ export function size(bytes: number): string {
 }
 export const number = (value: number, digits = 0): string =>
   value.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits });
+/** Return a difference, with its sign. */
+export const signed = (value: number, digits: number): string =>
+  value.toLocaleString(locale(), {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+    signDisplay: "exceptZero",
+  });
 /** Return a number of GPUs, always with two decimals unless it is whole. */
 export const gpuCount = (value: number): string =>
   value.toLocaleString(locale(), { maximumFractionDigits: 2 });

@@ -19,7 +19,13 @@ import { Properties, type Property, labelText } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
 import { AllocationState } from "./AllocationTable";
-import { computeText } from "./computeShare";
+import {
+  RECEIVED_METRIC,
+  computeText,
+  drainText,
+  receivedText,
+  withSessions,
+} from "./computeShare";
 import { allocationName, hasEnded, requestText } from "./names";
 import { SessionTable } from "./SessionTable";
 import { Suspended } from "./Suspended";
@@ -35,6 +41,7 @@ const METRICS: readonly Metric[] = [
     scale: GIB,
   },
   { name: "sessions", label: "metric.sessions", unit: "", tone: "--bb-tone-2" },
+  RECEIVED_METRIC,
 ];
 
 function Waiting({ allocation: a }: { allocation: Allocation }) {
@@ -88,6 +95,8 @@ const properties = (a: Allocation): Property[] => [
   [t("allocation.project"), a.project],
   [t("allocation.requested"), requestText(a)],
   [t("compute.title"), computeText(a)],
+  [t("metric.received"), receivedText(a)],
+  [t("session.longestDrain"), drainText(a)],
   [t("allocation.hold"), coded("hold", a.hold ?? "heartbeat", a.hold ?? "")],
   [t("allocation.endsAt"), ends(a)],
   [t("allocation.priority"), String(a.priority ?? 50)],
@@ -136,7 +145,7 @@ function Summary({ allocation: a }: { allocation: Allocation }) {
       {a.suspension && <Suspended suspension={a.suspension} />}
       {a.partitions.length > 0 && <Where allocation={a} />}
       <Panel title={t("work.properties")}>
-        <Properties properties={properties(a)} />
+        <Properties properties={properties(withSessions(a, sessions))} />
       </Panel>
       {!hasEnded(a) && (
         <Panel title={t("allocation.run")}>

@@ -13,7 +13,7 @@ import { Panel } from "../ui/Panel";
 import { Properties, type Property } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
 import { TabPanes } from "../ui/TabPanes";
-import { computeText } from "./computeShare";
+import { RECEIVED_METRIC, computeText, drainText, receivedText } from "./computeShare";
 import { isolationText, layersOf } from "./isolation";
 import { RefusedCalls } from "./SessionTable";
 
@@ -46,6 +46,7 @@ const METRICS: readonly Metric[] = [
     scale: MIB,
     isCounter: true,
   },
+  RECEIVED_METRIC,
 ];
 
 const properties = (s: Session): Property[] => [
@@ -60,7 +61,8 @@ const properties = (s: Session): Property[] => [
   [t("session.process"), String(s.pid)],
   [t("session.clientProcess"), String(s.client_pid)],
   [t("compute.title"), computeText(s)],
-  [t("session.longestDrain"), `${number(s.longest_drain_ms ?? 0)} ms`],
+  [t("metric.received"), receivedText(s)],
+  [t("session.longestDrain"), drainText(s)],
   [t("session.memory"), size(s.memory_bytes ?? 0)],
   [t("session.kernels"), number(s.launches ?? 0)],
   [t("session.received"), size(s.bytes_in ?? 0)],

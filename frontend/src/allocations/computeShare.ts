@@ -1,5 +1,7 @@
 /* How the share of the compute of a GPU counts, and how it is enforced: codes of the API as texts. */
 import type { Allocation, Session } from "../api/client";
+import type { Metric } from "../charts/MetricsPanel";
+import { number, signed } from "../format";
 import { coded, t } from "../text/text";
 
 /* Beginnings of the texts of the nodes (nodes/messages.py), the longest first. */
@@ -22,3 +24,44 @@ export const computeText = (of: Allocation | Session): string =>
     mode: coded("compute_mode", of.compute_mode ?? "shared", of.compute_mode ?? ""),
     how: enforcementText(of.compute_enforcement),
   });
+
+function mean(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+}
+
+/** Return the allocation with the share of its open sessions, which are newer than its own row. */
+export function withSessions(a: Allocation, sessions: Session[]): Allocation {
+  const open = sessions.filter((s) => s.state !== "closed");
+  if (!open.length) return a;
+  return {
+    ...a,
+    compute_enforcement:
+      open
+        .map((s) => s.compute_enforcement)
+        .sort()
+        .at(-1) ?? null,
+    compute_received_percent: mean(open.map((s) => s.compute_received_percent ?? null)),
+    compute_error_percent: mean(open.map((s) => s.compute_error_percent ?? null)),
+    longest_drain_ms: Math.max(...open.map((s) => s.longest_drain_ms ?? 0)),
+  };
+}
+
+export function receivedText(of: Allocation | Session): string {
+  const { compute_received_percent: received, compute_error_percent: error } = of;
+  if (received == null) return t("compute.unknown");
+  if (error == null) return t("compute.received", { percent: number(received, 2) });
+  return t("compute.receivedError", { percent: number(received, 2), points: signed(error, 2) });
+}
+
+export const drainText = (of: Allocation | Session): string =>
+  of.longest_drain_ms == null ? "–" : `${number(of.longest_drain_ms)} ms`;
+
+export const RECEIVED_METRIC: Metric = {
+  name: "compute_received_percent",
+  label: "metric.received",
+  unit: "%",
+  tone: "--bb-tone-3",
+  digits: 1,
+  max: 100,
+};

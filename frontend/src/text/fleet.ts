@@ -140,6 +140,7 @@ export const fleetTexts = {
   "metric.power": ["Power", "功耗"],
   "metric.allocated": ["Allocated", "已分配"],
   "metric.ecc": ["Uncorrected ECC errors", "不可纠正的 ECC 错误"],
+  "metric.received": ["Share received in the last minute", "最近一分钟获得的份额"],
   "metric.sessions": ["Running programs", "正在运行的程序"],
   "metric.launches": ["Kernels", "内核"],
   "metric.bytesIn": ["Received", "接收"],

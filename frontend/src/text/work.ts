@@ -82,6 +82,12 @@ export const workTexts = {
   "session.longestDrain": ["Longest end of work after a turn", "轮次结束后任务收尾最长时间"],
   "compute.title": ["Compute share", "算力份额"],
   "compute.share": ["{mode}; {how}", "{mode};{how}"],
+  "compute.received": ["{percent} %", "{percent} %"],
+  "compute.receivedError": [
+    "{percent} % ({points} points from the granted share)",
+    "{percent} %(与授予份额相差 {points} 个百分点)",
+  ],
+  "compute.unknown": ["unknown: the GPU was not given in turns", "未知:GPU 未按轮次分配"],
   "compute.noSession": ["no running program", "没有正在运行的程序"],
   "session.since": ["Since", "开始时间"],
   "session.process": ["Process", "进程"],
