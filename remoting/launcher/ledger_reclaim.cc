@@ -1,6 +1,7 @@
 // Requests that wait for memory, and sessions that are asked for what they do not use. ADR 5.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "launcher/ledger.h"
 
 namespace busbar::launcher {

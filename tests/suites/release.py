@@ -1,8 +1,7 @@
 """Runs what the gate leaves out, part by part: `./test --long release [PART...]`.
 
-A part that fails does not end the others. build/release.json has the commit and, for each part, its
-result, minutes and last line of output, also of parts that ran before on the same commit;
-build/release/PART.log has the whole output.
+A part that fails does not end the others. build/release.json has of each part the commit, result,
+minutes and last line of output of its last run; build/release/PART.log has the whole output.
 """
 
 from __future__ import annotations
@@ -61,13 +60,12 @@ def run(name: str, command: list[str]) -> dict[str, Any]:
 def run_all(names: Iterable[str], report: Path) -> bool:
     """Run parts and write the report after each of them. Return whether all passed."""
     commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
-    before = json.loads(report.read_text()) if report.exists() else {}
-    parts = {p["part"]: p for p in before.get("parts", []) if before["commit"] == commit}
+    before = json.loads(report.read_text()) if report.exists() else []
+    parts: dict[str, dict[str, Any]] = {part["part"]: part for part in before}
     names = list(names)
     for name in names:
-        parts[name] = run(name, commands()[name])
-        found = {"commit": commit, "parts": list(parts.values())}
-        report.write_text(json.dumps(found, indent=1) + "\n")
+        parts[name] = run(name, commands()[name]) | {"commit": commit}
+        report.write_text(json.dumps(list(parts.values()), indent=1) + "\n")
     return all(parts[name]["result"] == "passed" for name in names)
 
 
