@@ -81,6 +81,7 @@ class TurnGate {
   const std::atomic<uint32_t>& word() const { return *word_.load(std::memory_order_relaxed); }
   bool has_turn() const { return state() == control::TurnState::turn; }
   uint32_t submissions() const { return submissions_.load(std::memory_order_relaxed); }
+  bool has_unfenced() const { return unfenced_; }  // executor thread
   bool has_fenced() const { return fences_.load(std::memory_order_relaxed); }
   // Nothing has happened for a while: the turn ends unless there is work.
   void suggest_end() { end_suggested_.store(true, std::memory_order_relaxed); }

@@ -92,8 +92,7 @@ class TurnEvasionTest : public testing::Test {
     EXPECT_TRUE(send(1, wire::Op::record_event, origin, {kEvent}));
     EXPECT_TRUE(send(1, wire::Op::wait_event, other, {kEvent}));
   }
-  // Nothing is known of the time of this work, so it needs a fence of its own.
-  bool has_unfenced_work() const { return turns.gate(0)->needs_fence(); }
+  bool has_unfenced_work() const { return turns.gate(0)->has_unfenced(); }
   bool has_counted_work() const { return turns.gate(0)->has_fenced(); }
 
   TestSession t;
