@@ -2,7 +2,8 @@
 
 Client library, session server, launcher, spawner and software GPU are built with them. On them run
 the conformance programs, the attacks on the data port and those with sizes that overflow. The
-programs themselves are not instrumented.
+programs themselves are not instrumented. Tests that record calls of the driver load it with
+RTLD_DEEPBIND, which the sanitizers do not permit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,17 @@ def main() -> None:
     env = os.environ | OPTIONS | {"ROOT": str(ROOT)}
     subprocess.run(["sh", "-ec", BUILD, str(FOLDER)], cwd=ROOT, env=env, check=True)
     env |= {"BUSBAR_TEST_BUILD": str(FOLDER), "BUSBAR_TEST_PRELOAD": runtime}
-    command = [sys.executable, "-m", "pytest", "-n", "2", *TESTS, *sys.argv[1:]]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "2",
+        "-k",
+        "not record_claims",
+        *TESTS,
+        *sys.argv[1:],
+    ]
     sys.exit(subprocess.run(command, cwd=ROOT, env=env, check=False).returncode)
 
 
