@@ -76,21 +76,24 @@ void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
   });
 }
 
+void Arbiters::find_places(Member& member, const control::Allocation& a) {
+  member.partitions = a.partitions;
+  for (uint32_t p = 0; p < a.partitions; ++p) {
+    GpuUuid uuid;
+    std::copy_n(a.partition[p].gpu_uuid, uuid.size(), uuid.begin());
+    Gpu& gpu = gpus_.try_emplace(uuid, carry_).first->second;
+    gpu.places.emplace_back(&member, p);
+    if (a.partitions > 1) gpu.joint.insert(member.account.allocation);
+    member.places[p].gpu = &gpu;
+  }
+}
+
 // Enters a session at the arbiters of its GPUs, or changes its shares there.
 void Arbiters::join(Member& member, const control::Allocation& a, Microseconds now) {
-  bool is_new = !member.partitions;
-  if (is_new) member.partitions = a.partitions;
+  if (!member.partitions) find_places(member, a);
   member.tenant = debts_of(a);
   for (uint32_t p = 0; p < std::min(member.partitions, a.partitions); ++p) {
-    Place& place = member.places[p];
-    if (is_new) {
-      GpuUuid uuid;
-      std::copy_n(a.partition[p].gpu_uuid, uuid.size(), uuid.begin());
-      place.gpu = &gpus_.try_emplace(uuid, carry_).first->second;
-      place.gpu->places.emplace_back(&member, p);
-      if (a.partitions > 1) place.gpu->joint.insert(member.account.allocation);
-    }
-    Gpu& gpu = *place.gpu;
+    Gpu& gpu = *member.places[p].gpu;
     gpu.changed = true;
     auto mode = (control::ComputeMode)a.compute_mode;
     gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
@@ -271,6 +274,8 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
     place.stage = Stage::draining;
     if (!place.drains_since) place.drains_since = now;
   }
+  // What was asked for before the GPU was open is forgotten: with a new number it is asked again.
+  if (was_open) place.turn = gpu.arbiter.renumber();
   bool single = place.stage == Stage::draining && place.is_single;
   show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);
 }

@@ -111,6 +111,7 @@ class Arbiters {
     ReceivedShares received;
   };
   bool watch(int fd);
+  void find_places(Member& member, const control::Allocation& allocation);
   void join(Member& member, const control::Allocation& allocation, Microseconds now);
   void forget_settled(Microseconds now);
   void forget(int fd);

@@ -241,6 +241,22 @@ TEST(Arbiters, NeighbourOnOneOfTwoGpusCanCome) {
   EXPECT_TRUE(arbiters.is_connected({3}));
 }
 
+// What it has asked for on the first GPU was forgotten there while it had that for itself.
+TEST(Arbiters, TurnsThatFollowAnOpenPageAreAskedForAgain) {
+  Arbiters arbiters([] { return g_now; });
+  for (const char* id : {"first", "third"}) arbiters.set_allocation(id, half_of({0}));
+  arbiters.set_allocation("both", half_of({0, 1}));
+  arbiters.set_allocation("second", half_of({1}));
+  Client second(arbiters, {"second", {3}}), both(arbiters, {"both", {1}});
+  for (uint32_t p : {0u, 1u}) both.send(TurnOp::want, 0, p);
+  arbiters.step(0);
+  ASSERT_EQ(both.state(0), TurnState::open);
+  uint32_t before = both.turn(0);
+  Client third(arbiters, {"third", {4}});
+  ASSERT_EQ(both.state(0), TurnState::closed);
+  EXPECT_NE(both.turn(0), before);
+}
+
 // Its work on the first GPU never ends, and may wait for work that has no turn.
 TEST(Arbiters, LateAllocationOnTwoGpusGetsTurns) {
   Arbiters arbiters([] { return g_now; });
