@@ -161,8 +161,9 @@ CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) {
   return CUDA_SUCCESS;
 }
 
-// Sends the changes of one region before work of a stream. That work alone waits for them: in the
-// legacy stream they would wait for other work, which may wait for this. Call with the lock.
+// Sends the changes of one region before work of a stream. That work alone waits for them, and for
+// those that were sent before: in the legacy stream they would wait for other work, which may wait
+// for this. Call with the lock.
 CUresult flush(Mapped& m, Stream* before) {
   Stream* s;
   std::vector<Changed> ranges;
@@ -170,7 +171,7 @@ CUresult flush(Mapped& m, Stream* before) {
   if (!r) r = find_changes(m, ranges);
   if (!r) r = send(m, s, ranges);
   m.used = true;
-  return r || ranges.empty() ? r : order_behind(m.context, before);
+  return r || s->progress.done() ? r : order_behind(m.context, before);
 }
 
 // Allocates the device copy: at the address of the host memory if it can lie there. Call with the

@@ -50,6 +50,21 @@ static void copies_then_changes(void) {
   }
 }
 
+/* Each of two streams begins work after the program has changed what the second one reads. */
+static void two_streams(void) {
+  CUstream other;
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  for (unsigned round = 0; round < ROUNDS; ++round) {
+    for (unsigned i = 0; i < N; ++i) host[i] = round;
+    OK(launch_bump(device, N, 1, 1, s));
+    OK(launch_bump(on_device, N, 3, 1, other));
+    OK(cuStreamSynchronize(other));
+    OK(cuStreamSynchronize(s));
+    expect("second stream", 0, N, round + 3);
+  }
+  OK(cuStreamDestroy(other));
+}
+
 static void count_call(void* calls) {
   ++*(int*)calls;
 }
@@ -211,6 +226,7 @@ static void all(const char* memory) {
   printf("-- %s\n", memory);
   copies_then_kernels();
   copies_then_changes();
+  two_streams();
   neighbours();
   many_words();
   rows();
