@@ -169,7 +169,8 @@ void Turns::lose(const std::shared_ptr<Connection>& connection, const char* reas
   };
   for (Time end = std::chrono::steady_clock::now() + unenforced_;
        std::chrono::steady_clock::now() < end;)
-    if (replaced_.wait_for(lock, std::chrono::milliseconds(control::kBeatMs), returns)) return;
+    if (replaced_.wait_for(lock, std::chrono::milliseconds(control::kBeatMs), returns))
+      return use_again(*connection);
   replace([](TurnGate& gate) { return &gate.word() != &TurnGate::kOpen; }, &TurnGate::kClosed);
   control::log_line("session server", "work waits", "pid " + std::to_string(getpid()),
                     "no launcher gives turns");
@@ -178,9 +179,14 @@ void Turns::lose(const std::shared_ptr<Connection>& connection, const char* reas
 // The launcher goes on.
 void Turns::find(const std::shared_ptr<Connection>& connection) {
   std::lock_guard lock(mutex_);
-  connection->is_lost = false;
-  if (!is_current(connection)) return;
-  use_page(*connection);
+  use_again(*connection);
+}
+
+// Requires mutex_.
+void Turns::use_again(Connection& connection) {
+  connection.is_lost = false;
+  if (connection_.get() != &connection) return;
+  use_page(connection);
   control::log_line("session server", "shares enforced again", "pid " + std::to_string(getpid()),
                     "the launcher goes on");
 }
