@@ -54,9 +54,11 @@ void GraphEvents::change(CUgraphExec exec) {
   std::lock_guard lock(mutex_);
   auto it = named_.find(exec);
   if (it == named_.end()) return;
-  for (auto& [handle, id] : ids_)
-    for (auto* ids : {&it->second.recorded, &it->second.awaited})
-      if (!ids->empty()) ids->insert(id);
+  Named& named = it->second;
+  for (auto& [handle, id] : ids_) {
+    if (!named.recorded.empty()) named.maybe_recorded.insert(id);
+    if (!named.awaited.empty()) named.awaited.insert(id);
+  }
 }
 
 GraphEvents::Named GraphEvents::named(CUgraphExec exec) const {

@@ -21,13 +21,14 @@ class GraphEvents {
   // By the client's ids.
   struct Named {
     std::set<uint32_t> recorded, awaited;
+    std::set<uint32_t> maybe_recorded;  // after a change of the nodes
     bool empty() const { return recorded.empty() && awaited.empty(); }
   };
   // A node of a graph may name the event from now on.
   void add(CUevent handle, uint32_t id);
   // Notes what a new executable graph names: nodes of `graph` and of its child graphs.
   void note(Driver& cu, CUgraphExec exec, CUgraph graph);
-  // The nodes of an executable graph change: any of them may name any event.
+  // The nodes with events of an executable graph change: any of them may name any event.
   void change(CUgraphExec exec);
   Named named(CUgraphExec exec) const;
 

@@ -1,5 +1,8 @@
 #include "server/record_order.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "server/operations.h"
 
 namespace busbar::server {
@@ -60,7 +63,8 @@ void RecordOrder::require(Dependencies& d, uint32_t queue, uint64_t sequence) co
 // A captured record becomes a node, which waits for nothing. A stream joins a capture by waiting
 // for one of its events. The client has waited for the earlier work of the stream.
 bool RecordOrder::is_captured(const Record& r, const StreamState& st) const {
-  bool joins = s_.active_captures && r.event && r.event->captured;
+  bool is_wait = r.operation->op == Op::wait_event;
+  bool joins = is_wait && s_.active_captures && r.event && r.event->captured;
   return (st.capturing || joins) && !queues_.busy(st.id);
 }
 
@@ -111,21 +115,38 @@ EventState* RecordOrder::graph_event(uint32_t id) const {
   return it == s_.events.end() ? nullptr : &it->second;
 }
 
-// Later waits for what the graph records wait for this launch. Sequence 0: it is not parked.
+// Later waits for what the graph records wait for this launch. Sequence 0: it is not parked. An
+// event that the graph may not record keeps a parked record of its own.
 void RecordOrder::bind_launch(const Record& r, uint64_t sequence) {
   CUgraphExec exec = launched_exec(r);
   if (!exec) return;
-  for (uint32_t id : s_.graph_events.named(exec).recorded)
-    if (EventState* e = graph_event(id)) {
-      e->stream = r.head.stream;
-      e->sequence = sequence;
-    }
+  auto bind = [&](EventState& e) {
+    e.stream = r.head.stream;
+    e.sequence = sequence;
+  };
+  GraphEvents::Named named = s_.graph_events.named(exec);
+  for (uint32_t id : named.maybe_recorded) {
+    EventState* e = graph_event(id);
+    if (e && queues_.satisfied({e->stream, e->sequence, 0, 0, {}})) bind(*e);
+  }
+  for (uint32_t id : named.recorded)
+    if (EventState* e = graph_event(id)) bind(*e);
 }
+
+namespace {
+// Calls that can change the events of nodes of an executable graph.
+bool may_change_events(const Operation& operation) {
+  constexpr std::string_view kCalls[] = {
+      "cuGraphExecUpdate_v2", "cuGraphExecChildGraphNodeSetParams",
+      "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"};
+  return std::ranges::count(kCalls, operation.name);
+}
+}  // namespace
 
 // The caller waits for the reply, so later launches of the program come after this record.
 Admission RecordOrder::admit_change(const Record& r) {
   CUgraphExec exec = changed_exec(r);
-  s_.graph_events.change(exec);
+  if (may_change_events(*r.operation)) s_.graph_events.change(exec);
   auto it = launches_.find(exec);
   if (!exec || it == launches_.end()) return Admission::run;
   ParkedLaunch& parked = it->second;
