@@ -82,7 +82,9 @@ std::vector<CUevent> Completions::take_idle_events(uint32_t context) {
 }
 
 std::vector<uint32_t> Completions::take_ended_holds() {
+  if (!has_ended_holds_.load(std::memory_order_relaxed)) return {};
   std::lock_guard lock(mutex_);
+  has_ended_holds_ = false;
   return std::exchange(ended_holds_, {});
 }
 
@@ -178,7 +180,9 @@ void Completions::end_work(const CompletionFence& fence) {
     fence.use->ended_fence = fence.work.number;
     fence.gate->complete(fence.work);
   }
-  if (fence.ends_hold) ended_holds_.push_back(fence.stream);
+  if (!fence.ends_hold) return;
+  ended_holds_.push_back(fence.stream);
+  has_ended_holds_ = true;
 }
 
 bool Completions::end_work() {

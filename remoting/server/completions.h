@@ -104,6 +104,7 @@ class Completions {
   std::atomic<uint32_t> pending_count_{0};                // with running_
   std::map<uint32_t, std::vector<CUevent>> idle_events_;  // by context
   std::vector<uint32_t> ended_holds_;                     // streams
+  std::atomic<bool> has_ended_holds_{false};
   // Published because of an error, while their work of a turn still runs.
   std::vector<CompletionFence> running_;
   CUresult error_ = CUDA_SUCCESS;

@@ -105,7 +105,7 @@ bool handlers::elapsed_time(Pipeline& p, const Record& r) {
 }
 
 // event -> its state, for an event that a graph or another session records: it has no completion
-// fence. Not ready while any record is parked, which may be the launch of that graph.
+// fence. Not ready while the launch of that graph is parked.
 bool handlers::query_event(Pipeline& p, const Record& r) {
   Session& s = p.session;
   wire::Decoder in = r.decoder();
@@ -116,7 +116,9 @@ bool handlers::query_event(Pipeline& p, const Record& r) {
     status = it->second.shared->is_complete(it->second.shared->newest()) ? CUDA_SUCCESS
                                                                          : CUDA_ERROR_NOT_READY;
   else if (it != s.events.end() && it->second.current)
-    status = p.queues.idle() ? s.cu.cuEventQuery(it->second.current->handle) : CUDA_ERROR_NOT_READY;
+    status = p.queues.satisfied({it->second.stream, it->second.sequence, 0, 0, {}})
+                 ? s.cu.cuEventQuery(it->second.current->handle)
+                 : CUDA_ERROR_NOT_READY;
   s.reply(reply, status);
   return true;
 }

@@ -62,7 +62,7 @@ void Executor::advance() {
   ask_for_unused_memory(s_);
   do {
     progress_ = completions_.progress();
-    for (uint32_t stream : completions_.take_ended_holds()) queues_.resume(stream);
+    end_holds();
     if (s_.turns) s_.turns->begin_pass();
     queues_.run_ready();
     fences_.record_all();
@@ -199,8 +199,14 @@ bool Executor::poll_link(std::vector<uint8_t>& buffer) {
   return false;
 }
 
+// Before records are read: those of a client that knows of the end come behind it.
+void Executor::end_holds() {
+  for (uint32_t stream : completions_.take_ended_holds()) queues_.resume(stream);
+}
+
 bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
   used = 0;
+  end_holds();
   while (used < n && !pipeline_.leaving && s_.link.has_room()) {
     Record r;
     ReadResult result = reader_.next(p + used, n - used, r);

@@ -52,6 +52,7 @@ class Executor {
     void discard_used();
   };
   Ending malformed(const std::string& what) const;
+  void end_holds();
   int patience_ms() const;  // until the executor looks again
   bool receive(Input& input);
   bool holds_records(const Input& input);

@@ -55,7 +55,10 @@ bool StreamQueues::legacy_order_holds(const StreamState& st) const {
 // True if every record before the barrier `sequence` has run.
 bool StreamQueues::barrier_holds(uint64_t sequence) const {
   return std::none_of(queues_.begin(), queues_.end(), [&](auto& entry) {
-    return entry.first != kBarrier && entry.second.first() < sequence;
+    const Queue& q = entry.second;
+    if (q.is_wait && q.parked.empty()) return false;
+    uint64_t first = q.is_wait ? q.parked.front().sequence : q.first();
+    return entry.first != kBarrier && first < sequence;
   });
 }
 
@@ -111,9 +114,10 @@ uint64_t StreamQueues::park_barrier(const Record& record) {
   return append(kBarrier, {}, record, {});
 }
 
-// The function takes the place of its record in the order.
-void StreamQueues::hold(const StreamState& st) {
+// What holds the queue takes the place of its record in the order.
+void StreamQueues::hold(const StreamState& st, Hold by) {
   Queue& q = make_busy(st.id, order_of(st));
+  q.is_wait = by == Hold::wait;
   if (!q.hold) q.hold = running_sequence_ ? running_sequence_ : ++last_sequence_;
 }
 
@@ -121,6 +125,7 @@ void StreamQueues::resume(uint32_t queue) {
   auto it = queues_.find(queue);
   if (it == queues_.end()) return;
   it->second.hold = 0;
+  it->second.is_wait = false;
   remove_if_idle(queue);
 }
 

@@ -63,9 +63,11 @@ class StreamQueues {
   // The same for a change of an executable graph, in a queue from kChanges on.
   uint64_t park_change(uint32_t queue, const Record& record, const Dependencies& dependencies);
 
-  // A host function of the program runs, or the GPU waits for a value: the records behind it wait
-  // until resume().
-  void hold(const StreamState& st);
+  // A host function of the program runs, or the GPU waits for a value: the records of the stream
+  // behind it wait until resume(). Barriers wait for a host function only: the wait has been given
+  // to the driver, and what ends it may come behind a barrier.
+  enum class Hold { host_function, wait };
+  void hold(const StreamState& st, Hold by = Hold::host_function);
   void resume(uint32_t queue);
 
   void run_ready();  // runs every record whose dependencies are met
@@ -84,8 +86,9 @@ class StreamQueues {
   };
   struct Queue {
     std::deque<Parked> parked;
-    uint64_t hold = 0;   // sequence number of what holds the queue; 0: nothing does
-    uint64_t bytes = 0;  // of the parked records
+    uint64_t hold = 0;     // sequence number of what holds the queue; 0: nothing does
+    bool is_wait = false;  // that is a wait
+    uint64_t bytes = 0;    // of the parked records
     bool paused = false;
     LegacyOrder order;
     // The lowest sequence number of the queue that has not run.

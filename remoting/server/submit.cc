@@ -48,7 +48,7 @@ void hold_until_ended(Pipeline& p, StreamState& st, uint64_t position) {
   if (st.capturing || !st.gate || st.gate->is_open()) return;
   CompletionFence fence;
   fence.ends_hold = true;
-  p.queues.hold(st);
+  p.queues.hold(st, StreamQueues::Hold::wait);
   p.fences.record(st, position, std::move(fence));
 }
 

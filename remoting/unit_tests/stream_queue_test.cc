@@ -50,6 +50,18 @@ class StreamQueuesTest : public testing::Test {
                       }};
 };
 
+TEST_F(StreamQueuesTest, BarrierDoesNotWaitForAWaitOfTheGpu) {
+  queues.hold(first, StreamQueues::Hold::wait);
+  park_barrier(1);
+  park(first, 2);
+  park_barrier(3);
+  queues.run_ready();
+  EXPECT_EQ(ran, std::vector<int>{1}) << "what is parked behind the wait comes before the second";
+  queues.resume(first.id);
+  queues.run_ready();
+  EXPECT_EQ(ran, (std::vector<int>{1, 2, 3}));
+}
+
 TEST_F(StreamQueuesTest, RecordsOfAStreamRunInOrder) {
   for (uint8_t i = 1; i <= 3; ++i) EXPECT_NE(park(first, i), 0u);
   queues.run_ready();
