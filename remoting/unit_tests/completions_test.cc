@@ -46,6 +46,7 @@ class CompletionsTest : public testing::Test {
     f.context = 1;
     f.stream = stream;
     f.position = position;
+    f.use = std::make_shared<StreamUse>();
     return f;
   }
 

@@ -82,7 +82,8 @@ def post(
 def test_unsafe_request_without_a_valid_token_is_not_forwarded(header: tuple[bytes, bytes]) -> None:
     controller = Controller()
     status, headers, content = post(controller, ALLOCATIONS, header)
-    direct = APIClient().post(ALLOCATIONS, {}, format="json")
+    headers_of_direct = {header[0].decode(): header[1].decode("latin-1")}
+    direct = APIClient().post(ALLOCATIONS, {}, format="json", headers=headers_of_direct)
     assert status == direct.status_code == 401 and controller.forwarded == []
     assert json.loads(content) == body(direct)
     assert headers[b"www-authenticate"].decode() == direct["WWW-Authenticate"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,9 +15,6 @@ PERCENT, MEMORY_BYTES = 5, 256 << 20
 The neighbour has the GPU whenever they have no work."""
 LOAD = Load(rounds=100_000)
 """Kernels of some 0.2 ms: a turn has many, and starting them takes little time."""
-IN_TURNS = {"turns", "coarse", "sliced"}
-"""How the share of a session is enforced while another allocation uses the GPU."""
-SAMPLE_SECONDS = 0.02
 
 
 class Neighbour:
@@ -31,30 +28,20 @@ class Neighbour:
         """Return how many blocks of its kernels have run."""
         return completed(self.node)[self.page].blocks
 
-    def is_held(self) -> bool:
-        """Return whether it waits for turns while a session of another allocation is open."""
-        running = [s for s in self.node.sessions() if s.state == "running"]
-        own = {s.enforcement for s in running if s.allocation_id == self.allocation_id}
-        return len(own) < len(running) and own <= IN_TURNS
+    def others(self) -> set[uuid.UUID]:
+        """Return the sessions of other allocations, also those that have ended lately.
+
+        While one of them is open, the neighbour has the GPU in turns only.
+        """
+        sessions = self.node.sessions()
+        return {s.session_id for s in sessions if s.allocation_id != self.allocation_id}
 
     @contextmanager
     def beside(self) -> Iterator[SharedNode]:
-        """Yield the node. Fails unless the neighbour works, and is held, during the block."""
-        before, ended, held = self.blocks(), threading.Event(), threading.Event()
-
-        def look() -> None:
-            while not held.is_set() and not ended.wait(SAMPLE_SECONDS):
-                if self.is_held():
-                    held.set()
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            yield self.node
-        finally:
-            ended.set()
-            thread.join()
-        assert held.is_set(), "The neighbour had the GPU for itself."
+        """Yield the node. Fails unless the neighbour works, and not alone, during the block."""
+        before, others = self.blocks(), self.others()
+        yield self.node
+        assert self.others() - others, "The neighbour had the GPU for itself."
         assert self.blocks() > before, "The neighbour did no work."
 
 
