@@ -604,7 +604,7 @@ class AllocationRequest(TypedDict):
     compute_mode: NotRequired[ComputeModeEnum]
     """Meaning of the percent. `shared`: in proportion to that of the others that use the GPU.
     `capped`: never more. `guaranteed`: at least, and what is idle. `exclusive`: whole GPUs;
-    percent and memory_bytes are omitted.
+    percent and memory_bytes are ignored.
 
     * `shared` - shared
     * `capped` - capped

@@ -276,7 +276,7 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         default="shared",
         help_text="Meaning of the percent. `shared`: in proportion to that of the others that use "
         "the GPU. `capped`: never more. `guaranteed`: at least, and what is idle. `exclusive`: "
-        "whole GPUs; percent and memory_bytes are omitted.",
+        "whole GPUs; percent and memory_bytes are ignored.",
     )
     same_node = serializers.BooleanField(
         required=False, default=False, help_text="Place all GPUs on one node."
@@ -338,14 +338,3 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         help_text="Queue the request also if it can never start with the registered GPUs and the "
         "present limits. Otherwise such a request fails with `unsatisfiable`.",
     )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        shares = attrs.get("percent", 100) != 100 or "memory_bytes" in attrs
-        if attrs["compute_mode"] == ComputeMode.EXCLUSIVE and shares:
-            raise serializers.ValidationError(
-                {
-                    "compute_mode": "An exclusive allocation has whole GPUs. Omit percent and"
-                    " memory_bytes, or choose another compute mode."
-                }
-            )
-        return attrs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
@@ -114,8 +115,20 @@ class AllocationRequest:
             "min_cuda_version": self.min_cuda,
             "allow_pending": self.allow_pending,
         }
+        return request | self._share(request["compute_mode"] == "exclusive")
+
+    def _share(self, has_whole_gpus: bool) -> dict[str, int]:
+        """Return the fields for the part of a GPU. Scripts may give one for whole GPUs, too."""
         share = {"percent": self.percent, "memory_bytes": self.memory}
-        return request | {name: value for name, value in share.items() if value is not None}
+        given = {name: value for name, value in share.items() if value is not None}
+        if not has_whole_gpus:
+            return given
+        if given and given != {"percent": 100}:
+            text = (
+                "busbar: notice: --exclusive allocates whole GPUs: percent and memory are ignored"
+            )
+            print(text, file=sys.stderr)
+        return {}
 
     def arguments(self) -> list[str]:
         """Return the options of a command line that makes this request, without defaults."""

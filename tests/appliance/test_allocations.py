@@ -340,13 +340,11 @@ def test_uncommitted_allocation_is_not_released_as_abandoned(
 
 
 @pytest.mark.parametrize("share", [{"percent": 25}, {"memory_bytes": 1 << 30}])
-def test_exclusive_allocation_of_a_part_is_refused(
+def test_exclusive_allocation_ignores_a_part_that_older_clients_send(
     cast: Cast, client_of: Clients, add_node: AddNode, share: dict[str, int]
 ) -> None:
-    """The part was left out without a word, and the project charged for whole GPUs."""
+    """Kernels of Jupyter that were installed with both options send both."""
     add_node()
-    alice, whole = client_of(cast.alice), {"compute_mode": "exclusive"}
-    refused = alice.post(URL, whole | share, format="json")
-    assert refused.status_code == 400
-    assert "whole GPUs. Omit percent" in body(refused)["errors"][0]["message"]
-    assert alice.post(URL, whole | {"percent": 100}, format="json").status_code == 202
+    made = client_of(cast.alice).post(URL, {"compute_mode": "exclusive"} | share, format="json")
+    assert made.status_code == 202
+    assert (body(made)["percent"], body(made)["memory_bytes"]) == (100, 0)

@@ -25,3 +25,13 @@ def test_exclusive_and_its_mode_are_the_same() -> None:
     assert AllocationRequest(exclusive=True).body(NO_API) == AllocationRequest(
         mode="exclusive"
     ).body(NO_API)
+
+
+@pytest.mark.parametrize("part", [{"percent": 50}, {"memory": 1 << 30}])
+def test_part_of_whole_gpus_is_ignored_with_a_notice(
+    capsys: pytest.CaptureFixture[str], part: dict[str, int]
+) -> None:
+    whole = AllocationRequest(exclusive=True, percent=100).body(NO_API)
+    assert capsys.readouterr().err == ""
+    assert AllocationRequest(exclusive=True, **part).body(NO_API) == whole  # type: ignore[arg-type]
+    assert "percent and memory are ignored" in capsys.readouterr().err
