@@ -21,9 +21,9 @@ def given(headers: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if value is not None}
 
 
-def segment(value: str) -> str:
-    """Return a value as one segment of a path. Servers resolve a segment of dots."""
-    return quote(value, safe="").replace(".", "%2E")
+def segment(value: object) -> str:
+    """Return a value, such as a UUID, as one segment of a path. Servers resolve one of dots."""
+    return quote(str(value), safe="").replace(".", "%2E")
 
 
 class Client(Connection):

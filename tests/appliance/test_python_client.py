@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -71,6 +72,12 @@ def test_each_operation_with_json_has_a_method() -> None:
         "bundles_retrieve",
         "watch_retrieve",
     }
+
+
+def test_id_may_be_a_uuid(client: Client) -> None:
+    (pool,) = client.pools_list()["items"]
+    pool_id: Any = UUID(pool["id"])
+    assert client.pools_retrieve(pool_id)["name"] == pool["name"]
 
 
 @pytest.mark.parametrize("given", ["../nodes", "..", "a/b", "a?limit=1", "a#b"])
