@@ -110,7 +110,9 @@ class AllocationRequest:
             "preemptible": self.preemptible,
             "compute_mode": "exclusive" if self.exclusive else self.mode,
             "lifetime_seconds": self.lifetime,
-            "reservation_id": id_of(api, "reservations", named) if named else None,
+            "reservation_id": (
+                id_of(api, "reservations", named, project=self.project) if named else None
+            ),
             "min_driver_version": self.min_driver,
             "min_cuda_version": self.min_cuda,
             "allow_pending": self.allow_pending,

@@ -1,9 +1,13 @@
-"""Objects as users name them: by id, by the first characters of an id, or by name."""
+"""Objects as users name them: by id, by the first characters of an id, or by name.
+
+A name stands for the objects that have not ended, if there are any.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
@@ -27,17 +31,22 @@ COMMANDS = {"role-bindings": "role-binding", "audit": "audit", "gpus": "gpu"}
 """Commands that list a collection, if they are not named like its objects."""
 
 
-def id_of(api: Api, collection: str, given: str) -> str:
+def id_of(api: Api, collection: str, given: str, **filters: str) -> str:
     """Return the id of the object with this id, name or first characters of the id.
 
-    A name of several allocations stands for those that have not ended, if there are any. Raises
-    ApiError if there is no such object, or more than one.
+    `filters` hold for names and first characters. Raises ApiError if there is no such object, or
+    more than one.
     """
     if WHOLE_ID.fullmatch(given):
         return given.lower()
-    found = with_name(api, collection, given) or beginning_with(api, collection, given)
+    return str(found_row(api, collection, given, **filters)["id"])
+
+
+def found_row(api: Api, collection: str, given: str, **filters: str) -> Row:
+    found = with_name(api, collection, given, **filters)
+    found = found or beginning_with(api, collection, given, **filters)
     if len(found) == 1:
-        return str(found[0]["id"])
+        return found[0]
     singular = collection.removesuffix("s")
     if found:
         raise ApiError(
@@ -53,20 +62,54 @@ def id_of(api: Api, collection: str, given: str) -> str:
     )
 
 
-def with_name(api: Api, collection: str, name: str) -> list[Row]:
+def with_name(api: Api, collection: str, name: str, **filters: str) -> list[Row]:
+    """Return objects with a name, those that have not ended if there are any.
+
+    Returns one page for each query: there are too many ended allocations with one name.
+    """
     if collection not in NAMED or not 0 < len(name) <= MAX_NAME_LENGTH:
         return []
-    rows = api.items(collection, name=name, limit=PAGE_SIZE)
-    return [row for row in rows if not row.get("ended_at")] or rows
+
+    def page(**more: str) -> list[Row]:
+        query = {"name": name, "limit": PAGE_SIZE} | filters | more
+        rows: list[Row] = api.request("GET", collection, None, **query)["items"]
+        return rows
+
+    # An allocation may change its state between two queries.
+    if found := {row["id"]: row for query in present(collection) for row in page(**query)}:
+        return list(found.values())
+    rows = page()
+    return [row for row in rows if not has_ended(row)] or rows
 
 
-def beginning_with(api: Api, collection: str, text: str) -> list[Row]:
+def has_ended(row: Row) -> bool:
+    expires_at = row.get("expires_at")
+    return bool(row.get("ended_at") or (expires_at and expires_at < now()))
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def present(collection: str) -> list[dict[str, str]]:
+    """Return queries that select the objects that have not ended; none if there is no such filter.
+
+    `expires_since` is none: tokens without an end do not match it.
+    """
+    states = ("queued", "preparing", "active", "suspended", "releasing")
+    return {
+        "allocations": [{"state": state} for state in states],
+        "reservations": [{"ends_since": now()}],
+    }.get(collection, [])
+
+
+def beginning_with(api: Api, collection: str, text: str, **filters: str) -> list[Row]:
     """Return objects whose ids begin with a text, at most one more than MAX_CANDIDATES."""
     found: list[Row] = []
     if not BEGINNING.fullmatch(text):
         return found
     start = text.lower()
-    for row in newest_first(api, collection):
+    for row in newest_first(api, collection, **filters):
         # Ids are UUIDv7, so the newest object has the largest id.
         if row["id"][: len(start)] < start or len(found) > MAX_CANDIDATES:
             break
@@ -75,10 +118,10 @@ def beginning_with(api: Api, collection: str, text: str) -> list[Row]:
     return found
 
 
-def newest_first(api: Api, collection: str) -> Iterator[Row]:
+def newest_first(api: Api, collection: str, **filters: str) -> Iterator[Row]:
     position: dict[str, str] = {}
     while True:
-        page = api.request("GET", collection, None, limit=PAGE_SIZE, **position)
+        page = api.request("GET", collection, None, limit=PAGE_SIZE, **filters, **position)
         yield from page["items"]
         if not page["next"]:
             return

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.allocations.eviction import release
 from appliance.allocations.models import Allocation
+from appliance.db.identifiers import uuid7
 from appliance.inventory.models import Node
-from tests.appliance.commands_in_process import Busbar, busbar_for
+from appliance.pools.models import Reservation
+from remoting.cli import object_ids
+from remoting.cli.allocation_request import AllocationRequest
+from tests.appliance.commands_in_process import Busbar, InProcessApi, busbar_for
 from tests.appliance.conftest import Cast
 from tests.appliance.test_suspending import Client
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
+Capsys = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
 
@@ -33,10 +40,25 @@ def busbar(
     return busbar_for(alice.client, monkeypatch, capsys)
 
 
+def reserve(client: Any, name: str, project: str) -> Any:
+    times = {"starts_at": "2099-01-01T08:00:00Z", "ends_at": "2099-01-01T09:00:00Z"}
+    body = {"name": name, "project": project, "pool": "default", "gpu_count": 1, **times}
+    made = client.post("/api/v1/reservations", body | {"allow_pending": True}, format="json")
+    assert made.status_code == 201, made.content
+    return made.json()
+
+
 def named(alice: Client, name: str) -> str:
     pk = alice.allocate()
     Allocation.objects.filter(pk=pk).update(name=name)
     return pk
+
+
+def copy_of(pk: str, new: UUID, **changes: Any) -> None:
+    row = Allocation.objects.get(pk=pk)
+    for name, value in {"pk": new, **changes}.items():
+        setattr(row, name, value)
+    row.save(force_insert=True)
 
 
 @pytest.mark.parametrize("form", ["name", "whole", "beginning", "capitals"])
@@ -59,8 +81,10 @@ def test_resize_takes_a_name(alice: Client, busbar: Busbar) -> None:
 
 
 def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar: Busbar) -> None:
-    pks = [named(alice, "first"), named(alice, "second")]
-    done = busbar("allocation", "show", pks[0][:6])
+    pks = [named(alice, "first"), str(UUID(int=0))]
+    pks[1] = f"{pks[0][:8]}{pks[1][8:]}"
+    copy_of(pks[0], UUID(pks[1]), name="second")
+    done = busbar("allocation", "show", pks[0][:8])
     assert done.status == 4 and all(text in done.err for text in (*pks, "first", "second"))
 
 
@@ -132,3 +156,33 @@ def test_objects_with_names_are_found_by_name(
         dry = ["--dry-run", "--allow-pending", "--", "true"]
         assert busbar("run", "--reservation", "night", *dry).status == 0
         assert busbar("run", "--reservation", "../x", *dry).status == 3
+
+
+def test_newest_name_that_is_live_is_found_without_reading_all_that_ended(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_ids, "PAGE_SIZE", "2")
+    live = named(alice, "train")
+    ended = Allocation.objects.get(pk=named(alice, "train"))
+    release(allocation_id=ended.pk, actor="alice")
+    Allocation.objects.filter(pk=ended.pk).update(state="released", ended_at=timezone.now())
+    for _ in range(9):
+        copy_of(str(ended.pk), uuid7())
+    api = InProcessApi(alice.client)
+    assert object_ids.id_of(api, "allocations", "train") == live
+    assert not [line for line in api.requests if "cursor=" in line]
+
+
+def test_reservation_of_a_request_is_one_of_its_project_that_is_not_over(
+    busbar: Busbar, cast: Cast, client_of: Clients
+) -> None:
+    admin = client_of(cast.admin)
+    over, wanted = (reserve(admin, "night", "default") for _ in range(2))
+    Reservation.objects.filter(pk=over["id"]).update(
+        starts_at="2025-01-01T08:00:00Z", ends_at="2025-01-01T09:00:00Z"
+    )
+    made = admin.post("/api/v1/projects", {"name": "other"}, format="json")
+    assert made.status_code == 201, made.content
+    reserve(admin, "night", "other")
+    body = AllocationRequest(reservation="night").body(InProcessApi(admin))
+    assert body["reservation_id"] == wanted["id"]
