@@ -12,7 +12,7 @@ from remoting.cli import run_command, suspension_commands
 from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
 from remoting.cli.amounts import QueueTimeout
 from remoting.cli.confirmation import Yes, confirm
-from remoting.cli.object_ids import AllocationName, id_of
+from remoting.cli.object_ids import AllocationName, id_of, own_allocation
 from remoting.cli.output import Output, client, show
 
 allocation_app = typer.Typer(
@@ -123,7 +123,7 @@ def allocation_release(
 ) -> None:
     """End an allocation and its sessions. Asks if programs use it."""
     api = client()
-    allocation_id = id_of(api, "allocations", allocation)
+    allocation_id = own_allocation(api, allocation)
     confirm_end_of_programs(api, allocation_id, yes)
     method, path = (
         ("POST", f"allocations/{allocation_id}/force-release")

@@ -6,6 +6,7 @@ A name stands for the objects that have not ended, if there are any.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -16,16 +17,17 @@ from remoting.cli.api import EXIT_CONFLICT, EXIT_NOT_FOUND, Api, ApiError
 
 Row = dict[str, Any]
 AllocationName = Annotated[
-    str, typer.Argument(help="Id of the allocation, its first characters, or a name.")
+    str, typer.Argument(help="Id of the allocation, 8 or more of its first characters, or a name.")
 ]
 WHOLE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-BEGINNING = re.compile(r"[0-9a-f][0-9a-f-]{0,35}", re.IGNORECASE)
+BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
+"""Ids are UUIDv7: shorter beginnings are those of many objects."""
 NAMED = frozenset({"allocations", "projects", "reservations", "tokens"})
 """Collections with a filter by name."""
 MAX_NAME_LENGTH = 100
 MAX_CANDIDATES = 10
 PAGE_SIZE = "500"
-DESCRIBED_BY = ("name", "program", "kind", "role", "state", "owner", "user", "created_at")
+DESCRIBED_BY = ("name", "program", "kind", "role", "state", "owner", "user", "group", "created_at")
 """Fields that tell candidates apart."""
 COMMANDS = {"role-bindings": "role-binding", "audit": "audit", "gpus": "gpu"}
 """Commands that list a collection, if they are not named like its objects."""
@@ -40,6 +42,28 @@ def id_of(api: Api, collection: str, given: str, **filters: str) -> str:
     if WHOLE_ID.fullmatch(given):
         return given.lower()
     return str(found_row(api, collection, given, **filters)["id"])
+
+
+def row_of(api: Api, collection: str, given: str) -> Row:
+    """Return the object that `id_of` finds. Raises ApiError as it does."""
+    return api.request("GET", f"{collection}/{id_of(api, collection, given)}")
+
+
+def own_allocation(api: Api, given: str) -> str:
+    """Return the id of an allocation that is changed, as `id_of` does.
+
+    An allocation of another user needs its whole id, or a confirmation in a terminal. Raises
+    ApiError without one.
+    """
+    if WHOLE_ID.fullmatch(given):
+        return given.lower()
+    row = found_row(api, "allocations", given)
+    if row["owner"] != api.request("GET", "me")["username"]:
+        text = f'"{given}" is an allocation of {row["owner"]}:\n  {described(row)}\n'
+        if not sys.stdin.isatty():
+            raise ApiError(f"{text}Give its whole id to change it.", EXIT_CONFLICT)
+        typer.confirm(f"{text}Change it?", abort=True)
+    return str(row["id"])
 
 
 def found_row(api: Api, collection: str, given: str, **filters: str) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from remoting.cli.confirmation import Yes, confirm_deletion
-from remoting.cli.object_ids import id_of
+from remoting.cli.object_ids import described, id_of, row_of
 from remoting.cli.output import Output, client, show, show_one
 
 passkey_app = typer.Typer(
@@ -32,6 +32,6 @@ def passkey_rename(passkey_id: str, name: str, output: Output = "table") -> None
 def passkey_remove(passkey_id: str, yes: Yes = False) -> None:
     """Remove a passkey. Needs a sign-in of the last 10 minutes."""
     api = client()
-    path = f"passkeys/{id_of(api, 'passkeys', passkey_id)}"
-    confirm_deletion(f"passkey {passkey_id}", "the sign-in with its device", yes)
-    api.request("DELETE", path)
+    row = row_of(api, "passkeys", passkey_id)
+    confirm_deletion(f"passkey {described(row)}", "the sign-in with its device", yes)
+    api.request("DELETE", f"passkeys/{row['id']}")

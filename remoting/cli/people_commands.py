@@ -9,7 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm, confirm_deletion
-from remoting.cli.object_ids import id_of
+from remoting.cli.object_ids import described, row_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
@@ -280,6 +280,6 @@ def binding_create(
 def binding_delete(binding_id: str, yes: Yes = False) -> None:
     """End a role binding."""
     api = client()
-    path = f"role-bindings/{id_of(api, 'role-bindings', binding_id)}"
-    confirm_deletion(f"role binding {binding_id}", "the privileges that it grants", yes)
-    api.request("DELETE", path)
+    row = row_of(api, "role-bindings", binding_id)
+    confirm_deletion(f"role binding {described(row)}", "the privileges that it grants", yes)
+    api.request("DELETE", f"role-bindings/{row['id']}")

@@ -10,7 +10,7 @@ from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
-from remoting.cli.object_ids import id_of
+from remoting.cli.object_ids import described, row_of
 from remoting.cli.output import Output, client, show, show_one
 
 pool_app = typer.Typer(
@@ -73,7 +73,7 @@ RequiredIsolation = Annotated[
     ),
 ]
 ReservationName = Annotated[
-    str, typer.Argument(help="Id of the reservation, its first characters, or a name.")
+    str, typer.Argument(help="Id of the reservation, 8 or more of its first characters, or a name.")
 ]
 PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
 POOL_COLUMNS = [
@@ -311,6 +311,6 @@ def reservation_create(
 def reservation_delete(reservation: ReservationName, yes: Yes = False) -> None:
     """Delete a reservation."""
     api = client()
-    path = f"reservations/{id_of(api, 'reservations', reservation)}"
-    confirm_deletion(f"reservation {reservation}", "the GPUs that it keeps", yes)
-    api.request("DELETE", path)
+    row = row_of(api, "reservations", reservation)
+    confirm_deletion(f"reservation {described(row)}", "the GPUs that it keeps", yes)
+    api.request("DELETE", f"reservations/{row['id']}")

@@ -8,7 +8,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_duration
-from remoting.cli.object_ids import AllocationName, id_of
+from remoting.cli.object_ids import AllocationName, own_allocation
 from remoting.cli.output import Output, client, print_structured, size_text
 
 APPLY_SECONDS = 5.0
@@ -51,7 +51,7 @@ def resize(
     api = client()
     row = api.request(
         "PATCH",
-        f"allocations/{id_of(api, 'allocations', allocation)}",
+        f"allocations/{own_allocation(api, allocation)}",
         {name: value for name, value in body.items() if value is not None},
         wait=str(wait),
     )

@@ -9,7 +9,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_duration
-from remoting.cli.object_ids import AllocationName, id_of
+from remoting.cli.object_ids import AllocationName, own_allocation
 from remoting.cli.output import Output, client, print_structured
 
 STEP_SECONDS = 50.0
@@ -49,7 +49,7 @@ def resume(allocation: AllocationName, wait: Wait = 0.0, output: Output = "table
 def change(name: str, action: str, wait: float) -> dict[str, Any]:
     """Request the change and wait for its end, or until the time is over."""
     api, until = client(), time.monotonic() + wait
-    path = f"allocations/{id_of(api, 'allocations', name)}"
+    path = f"allocations/{own_allocation(api, name)}"
     allocation = api.request("POST", f"{path}/{action}", wait=str(min(wait, STEP_SECONDS)))
     while state_of(allocation) in ("suspending", "resuming"):
         left = until - time.monotonic()

@@ -173,6 +173,47 @@ def test_newest_name_that_is_live_is_found_without_reading_all_that_ended(
     assert not [line for line in api.requests if "cursor=" in line]
 
 
+def test_command_that_changes_does_not_take_the_allocation_of_another_user(
+    alice: Client, cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    """The administrator's own allocation of the name had ended."""
+    pk = named(alice, "train")
+    busbar = busbar_for(client_of(cast.admin), monkeypatch, capsys)
+    lines = [
+        ["allocation", "release", "--yes"],
+        ["allocation", "suspend"],
+        ["allocation", "resume"],
+        ["resize", "-p", "5"],
+    ]
+    for line in lines:
+        for given in ("train", pk[:30]):
+            done = busbar(*line, given)
+            assert done.status == 4 and "is an allocation of alice" in done.err, done
+            assert pk in done.err and "Give its whole id" in done.err
+    assert alice.read(pk)["state"] == "active"
+    assert busbar("allocation", "release", "--yes", pk).status == 0
+
+
+def test_beginning_that_all_ids_have_is_not_found(alice: Client, busbar: Busbar) -> None:
+    pk = named(alice, "train")
+    done = busbar("allocation", "release", "--yes", pk[:2])
+    assert done.status == 3 and alice.read(pk)["state"] == "active", done
+
+
+def test_deletion_asks_with_the_object_that_was_found(
+    busbar: Busbar,
+    cast: Cast,
+    client_of: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capsys,
+) -> None:
+    made = reserve(client_of(cast.admin), "night", "default")
+    done = busbar_for(client_of(cast.admin), monkeypatch, capsys)(
+        "reservation", "delete", made["id"][:30]
+    )
+    assert f"Delete reservation {made['id']}  night" in done.err, done
+
+
 def test_reservation_of_a_request_is_one_of_its_project_that_is_not_over(
     busbar: Busbar, cast: Cast, client_of: Clients
 ) -> None:
