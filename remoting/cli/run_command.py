@@ -24,6 +24,7 @@ HEARTBEAT_SECONDS = 5.0
 TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
 RELEASE_SECONDS = 10.0
+LAST_RENEWAL_SECONDS = 2.0
 FIRST_SIGNAL_CODE = 128
 UNUSED = "busbar: notice: the program did not use its GPU. If it should, "
 FAILED_UNUSED = (
@@ -93,6 +94,20 @@ class LeaseKeeper:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def renew_once_more(self) -> None:
+        """After `stop`: find whether the allocation has ended.
+
+        Waits LAST_RENEWAL_SECONDS at most: signals are blocked, and the appliance may not respond.
+        """
+        last = threading.Thread(target=self._renew_last, daemon=True)
+        last.start()
+        last.join(LAST_RENEWAL_SECONDS)
+
+    def _renew_last(self) -> None:
+        self._thread.join()
+        if not self.ended:
+            self.renew()
 
     def _renew_until_ended(self) -> None:
         while not self.ended and not self._stop.wait(HEARTBEAT_SECONDS):
@@ -296,7 +311,7 @@ def run_on_allocation(
     finally:
         keeper.stop()
     if code and not keeper.ended:
-        keeper.renew()  # it may have failed because the allocation had ended
+        keeper.renew_once_more()  # it may have failed because the allocation had ended
     if keeper.ended:
         print(f"busbar: {keeper.ended}", file=sys.stderr)
     elif code < FIRST_SIGNAL_CODE and not keeper.file.was_read():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, cast
 
 import pytest
 from django.conf import settings
@@ -12,6 +14,8 @@ from appliance.accounts.models import User
 from appliance.allocations.eviction import evict
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Node
+from remoting.cli import run_command
+from remoting.cli.api import Api
 from remoting.cli.run_command import LeaseKeeper, ending_of
 from remoting.cli.ticket_file import TicketFile
 from tests.appliance.commands_in_process import Busbar, InProcessApi, busbar_for
@@ -64,6 +68,31 @@ def test_ticket_of_an_ended_allocation_is_refused_with_its_end(alice: Client) ->
         keeper.write_ticket()
     keeper.renew()
     assert keeper.ended == "The allocation ended: no session for 25 s."
+
+
+def test_program_that_failed_does_not_wait_for_an_appliance_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answer, answered = threading.Event(), threading.Event(), threading.Event()
+
+    class HangingApi:
+        def request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+            if path.endswith("/heartbeat"):
+                asked.set()
+                answer.wait(60)
+                answered.set()
+            return {"tickets": [], "state": "active", "evict_at": None}
+
+    monkeypatch.setattr(run_command, "wait_until_active", lambda *_: None)
+    monkeypatch.setattr(run_command, "GroupWitness", nullcontext)
+    monkeypatch.setattr(run_command, "supervise", lambda *_: 3)
+    monkeypatch.setattr(run_command, "LAST_RENEWAL_SECONDS", 0.1)
+    try:
+        api = cast("Api", HangingApi())
+        assert run_command.run_on_allocation(api, {"id": "x"}, ["false"], None) == 3
+        assert asked.wait(60) and not answered.is_set()
+    finally:
+        answer.set()
 
 
 def test_end_without_a_reason_has_the_state() -> None:
