@@ -93,10 +93,10 @@ def send(anonymous: rest.Api, body: dict[str, str]) -> dict[str, Any]:
 
 
 def ask_new_password() -> str:
-    """Ask for a password twice, and again until both are equal."""
+    """Ask for a password twice, and again until both are equal. A script gives it once."""
     while True:
         password = getpass.getpass(NEW_PASSWORD)
-        if getpass.getpass(REPEATED) == password:
+        if not sys.stdin.isatty() or getpass.getpass(REPEATED) == password:
             return password
         typer.echo("The two passwords differ. Type them again.", err=True)
 

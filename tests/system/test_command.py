@@ -40,6 +40,7 @@ def test_first_login_replaces_initial_password_and_permits_run(
     context = tmp_path / "context.json"
     monkeypatch.setenv("BUSBAR_CONTEXT", str(context))
     monkeypatch.setattr("getpass.getpass", lambda _: next(passwords))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     command.login(pool.stack.url, "admin", pool.stack.ca_fingerprint())
     assert context.stat().st_mode & 0o777 == 0o600
     done = busbar(context, "run", "-p", "25", "--", DEMO, "add")
