@@ -255,7 +255,7 @@ build_site() {
 
 fail_without_access() {
   owner=$(stat -c %U "$ROOT" 2>/dev/null) || owner="another user"
-  fail "$(id -un) cannot write to the checkout $ROOT, which belongs to $owner. Clone it into a folder of your own, or run as root:  chown -R $(id -un) $ROOT"
+  fail "$(id -un) cannot write to the checkout $ROOT, which belongs to $owner. Clone it into a folder of your own, or run as root:  chown -R $(id -un) '$ROOT'"
 }
 
 # lock_checkout: waits for a set-up of the same checkout; unlock_checkout lets the next one start

@@ -86,7 +86,21 @@ def test_checkout_of_another_user_is_refused_with_a_remedy(clone: Path, made: st
     done = run(clone, user=STRANGER)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert f"cannot write to the checkout {clone}, which belongs to root" in done.stderr
-    assert f"chown -R {pwd.getpwuid(STRANGER).pw_name} {clone}" in done.stderr
+    assert f"chown -R {pwd.getpwuid(STRANGER).pw_name} '{clone}'" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("hidden", ["the folder", "the lock"])
+def test_data_folder_of_another_user_is_refused_before_set_up(clone: Path, hidden: str) -> None:
+    """The instance of the other user may run with the programs that set-up replaces."""
+    clone.chmod(0o777)
+    lock = clone / "var" / "run.lock"
+    lock.parent.mkdir(mode=0o700 if hidden == "the folder" else 0o755)
+    lock.write_text("4711 https://127.0.0.1:8443\n")
+    lock.chmod(0o600)
+    done = run(clone, user=STRANGER)
+    assert done.returncode == 1 and f"cannot read the data folder {lock.parent}" in done.stderr
+    assert not (clone / "build").exists()
 
 
 def test_interrupted_check_prints_no_result(
