@@ -239,17 +239,17 @@ def main() -> int:
         try:
             ok = check.run()
         finally:
-            check.stack.stop()
+            stopped = check.step("stopped", check.stack.stop)
     except KeyboardInterrupt:
         shutil.rmtree(folder, ignore_errors=True)
         print("./run --check: interrupted; everything is stopped", file=sys.stderr)
         raise
-    if ok:
+    if ok and stopped:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         print(f"The files of the failed check are in {folder}", file=sys.stderr)
     print(json.dumps(check.steps))
-    return 0 if ok else 1
+    return 0 if ok and stopped else 1
 
 
 if __name__ == "__main__":

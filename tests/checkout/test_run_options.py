@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -115,6 +116,8 @@ def test_interrupted_check_prints_no_result(
         def run(self) -> bool:
             raise KeyboardInterrupt
 
+        step = check.Check.step
+
         def stop(self) -> None:
             stopped.append(self.folder.exists())
 
@@ -125,3 +128,23 @@ def test_interrupted_check_prints_no_result(
     printed = capsys.readouterr()
     assert stopped == [True] and printed.out == "" and "interrupted" in printed.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_check_whose_stack_does_not_stop_prints_folder_and_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Unstoppable:
+        def __init__(self, folder: Path, base_port: int) -> None:
+            pass
+
+        def stop(self) -> None:
+            raise RuntimeError("the launcher does not end")
+
+    monkeypatch.setattr(check, "Stack", Unstoppable)
+    monkeypatch.setattr(check.Check, "run", lambda _: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert check.main() == 1
+    printed = capsys.readouterr()
+    (folder,) = tmp_path.iterdir()
+    assert f"files of the failed check are in {folder}" in printed.err
+    assert "does not end" in json.loads(printed.out)["stopped"]["error"]
