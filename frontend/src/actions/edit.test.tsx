@@ -207,6 +207,16 @@ test("no user is named if the change has no record", async () => {
   expect(await screen.findByText(/Changed by another user/)).toBeTruthy();
 });
 
+test("records without versions are not read back to the first one", async () => {
+  await saveDisputed();
+  records = Array.from({ length: 3000 }, () => ({ actor: "li", after: null }));
+  const read = vi.mocked(api.GET);
+  read.mockClear();
+  fireEvent.click(save());
+  expect(await screen.findByText(/Changed by another user/)).toBeTruthy();
+  expect(read.mock.calls.filter(([path]) => path === "/api/v1/audit")).toHaveLength(5);
+});
+
 test("a manager of one pool is offered what is theirs", async () => {
   everywhere = [];
   await editPool(POOL);

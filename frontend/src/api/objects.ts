@@ -79,7 +79,12 @@ const numberOf = (version: string) => Number(version.replaceAll('"', ""));
 type AuditRecord = Schema<"AuditRecord">;
 const versionOf = ({ after }: AuditRecord) => Number((after as { version?: number })?.version ?? 0);
 
-/** Read the records of an object from the newest one back to that of a version. */
+const MOST_RECORDS = 500;
+
+/**
+ * Read the records of an object from the newest one back to that of a version. Returns none if that
+ * is not among the newest MOST_RECORDS.
+ */
 async function recordsSince(id: string, version: number): Promise<AuditRecord[]> {
   const isOld = (record: AuditRecord) => versionOf(record) > 0 && versionOf(record) <= version;
   const found: AuditRecord[] = [];
@@ -89,8 +94,8 @@ async function recordsSince(id: string, version: number): Promise<AuditRecord[]>
     const page = await api.GET("/api/v1/audit", { params: { query } }).then(unwrap);
     found.push(...page.items);
     cursor = page.next ?? undefined;
-  } while (cursor && !found.some(isOld));
-  return found;
+  } while (cursor && found.length < MOST_RECORDS && !found.some(isOld));
+  return cursor && !found.some(isOld) ? [] : found;
 }
 
 /**
