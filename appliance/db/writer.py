@@ -119,9 +119,14 @@ Outcome = tuple[Future[Any], Any, BaseException | None]
 
 
 def check_before_commit() -> None:
-    """Raise RuntimeError if the connection was closed: Django would silently commit nothing."""
+    """Raise an error if the connection was lost or closed: Django would commit nothing, silently.
+
+    Raises RuntimeError after a close, OperationalError after a savepoint that did not roll back.
+    """
     if connection.closed_in_transaction:
         raise RuntimeError("the database connection was closed inside the transaction")
+    if transaction.get_rollback():
+        raise OperationalError("the transaction was rolled back: a savepoint was lost")
     check_transaction()
     failpoint("commit.before")
 

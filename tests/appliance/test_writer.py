@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
-from django.db import IntegrityError, connection, connections
+from django.db import IntegrityError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from rest_framework.test import APIClient
 
@@ -146,6 +146,32 @@ def test_write_fails_if_its_connection_is_closed_before_the_commit(
     with pytest.raises(Exception, match="closed"):
         closing.result(TIMEOUT_SECONDS)
     assert not Project.objects.filter(name="lost").exists()
+    (after,) = submit_together(writer_thread, add("after"))
+    assert after.result(TIMEOUT_SECONDS) == "after"
+
+
+def test_commit_fails_if_the_connection_is_lost_during_a_later_write(
+    writer_thread: Writer,
+) -> None:
+    """Django marks the transaction for rollback and raises nothing."""
+
+    def loses_connection() -> None:
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        own = vars(connections["default"])
+
+        def roll_back(_: str) -> None:
+            del own["savepoint_rollback"]
+            raise OperationalError("the server closed the connection")
+
+        own["savepoint_rollback"] = roll_back
+        raise OperationalError("the server closed the connection")
+
+    first, bad = submit_together(writer_thread, add("first"), loses_connection)
+    assert isinstance(bad.exception(TIMEOUT_SECONDS), OperationalError)
+    stored = Project.objects.filter(name="first").exists()
+    assert (first.exception(TIMEOUT_SECONDS) is None) == stored
     (after,) = submit_together(writer_thread, add("after"))
     assert after.result(TIMEOUT_SECONDS) == "after"
 
