@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 
 from appliance.db import change_log, origin
 from appliance.runtime.background import thread_of
@@ -34,6 +34,8 @@ RENEWAL_THREADS, LOGIN_THREADS, ANONYMOUS_THREADS = 2, 2, 1
 DIRECTORY_LOGIN_THREADS, PROVIDER_THREADS = 8, 4
 MAX_PENDING_WRITES = 512
 MAX_WRITES_PER_COMMIT = 32
+TRANSIENT_ERRORS = (OperationalError, InterfaceError)
+"""Errors such as a deadlock: the item is not at fault, and a repetition may succeed."""
 
 
 class WriterBusyError(Exception):
@@ -91,11 +93,19 @@ def run_in_savepoint(
 
 
 def run_each_in_savepoint(
-    what: str, items: Iterable[T], work: Callable[[T], object], name: Callable[[T], Any] = str
-) -> None:
+    what: str,
+    items: Iterable[T],
+    work: Callable[[T], object],
+    name: Callable[[T], Any] = str,
+    *,
+    propagates: tuple[type[Exception], ...] = (),
+) -> list[T]:
     """Run a part of a service for each item. One that fails is logged and rolled back alone.
 
-    In a batch without savepoints the error propagates, as in `run_in_savepoint`.
+    Return the items that failed.
+
+    A caller that does not see a failed item again lets TRANSIENT_ERRORS propagate, and is repeated
+    as a whole. In a batch without savepoints each error propagates, as in `run_in_savepoint`.
     """
 
     def run(item: T) -> None:
@@ -110,8 +120,8 @@ def run_each_in_savepoint(
     if _state.in_batch:
         for item in items:
             work(item)
-    else:
-        run_each(what, items, run, name)
+        return []
+    return run_each(what, items, run, name, propagates)
 
 
 Writes = Sequence[tuple[Callable[[], Any], Future[Any]]]

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from appliance.activity.events import emit
 from appliance.db.prepared import Select
-from appliance.db.writer import run_each_in_savepoint, write_transaction
+from appliance.db.writer import TRANSIENT_ERRORS, run_each_in_savepoint, write_transaction
 from appliance.inventory.models import Node
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import NodeSettings
@@ -30,16 +30,17 @@ def publish_reachability_changes() -> None:
     node_ids = [node_id for (node_id,) in SELECT_NODE_IDS.rows()]
     unreachable = reachability.unreachable(node_ids)
     starting = time.monotonic() - _started < current(NodeSettings).unreachable_seconds
-    changed = {}
+    found, changed = {}, {}
     for node_id in node_ids:
         reachable, before = node_id not in unreachable, _reachable.get(node_id)
         if before is None and not reachable and starting:
             continue
-        _reachable[node_id] = reachable
+        found[node_id] = reachable
         if before is not None and before != reachable:
             changed[node_id] = reachable
     if changed:
         record_reachability_changes(reachable=changed)
+    _reachable.update(found)  # after the commit: a write that fails is repeated by the next call
 
 
 @write_transaction
@@ -56,4 +57,10 @@ def record_reachability_changes(*, reachable: Mapping[UUID, bool]) -> None:
         emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")
 
     nodes = Node.objects.filter(pk__in=reachable)
-    run_each_in_savepoint("nodes: event of reachability", nodes, announce, lambda n: n.name)
+    run_each_in_savepoint(
+        "nodes: event of reachability",
+        nodes,
+        announce,
+        lambda n: n.name,
+        propagates=TRANSIENT_ERRORS,
+    )

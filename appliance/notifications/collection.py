@@ -16,7 +16,7 @@ from appliance.activity.models import Event
 from appliance.allocations.models import RUNNING, Allocation
 from appliance.configuration import mail
 from appliance.db.identifiers import first_id_at
-from appliance.db.writer import run_each_in_savepoint, write_transaction
+from appliance.db.writer import TRANSIENT_ERRORS, run_each_in_savepoint, write_transaction
 from appliance.notifications.models import (
     Notification,
     NotificationChoice,
@@ -133,5 +133,9 @@ def store(found: Sequence[Found]) -> None:
             )
 
     run_each_in_savepoint(
-        "notifications: mail of allocation", found, store_one, lambda f: f.allocation.pk
+        "notifications: mail of allocation",
+        found,
+        store_one,
+        lambda f: f.allocation.pk,
+        propagates=TRANSIENT_ERRORS,
     )

@@ -33,16 +33,28 @@ def forget_failure(what: str, name: Callable[[T], Any], item: T) -> None:
 
 
 def run_each(
-    what: str, items: Iterable[T], work: Callable[[T], object], name: Callable[[T], Any] = str
-) -> None:
-    """Run work for each item. The error of one is logged with `what` and the item's name."""
+    what: str,
+    items: Iterable[T],
+    work: Callable[[T], object],
+    name: Callable[[T], Any] = str,
+    propagates: tuple[type[Exception], ...] = (),
+) -> list[T]:
+    """Run work for each item. The error of one is logged with `what` and the item's name.
+
+    Return the items that failed.
+    """
+    failed: list[T] = []
     for item in items:
         try:
             work(item)
+        except propagates:
+            raise
         except Exception as error:
             log_failure(what, name(item), error)
+            failed.append(item)
         else:
             forget_failure(what, name, item)
+    return failed
 
 
 def convert_each(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from datetime import timezone as zones
 from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
+from django.utils import timezone
 
 from appliance.accounts.models import RoleBinding, User
 from appliance.activity.models import Event
@@ -18,13 +22,18 @@ from appliance.alarms.models import Alarm, AlarmAction, AlarmDefinition
 from appliance.allocations import eviction, leases, lifecycle, lost_access, maintenance, scheduler
 from appliance.allocations.models import Allocation
 from appliance.controller import notification_job
+from appliance.db.identifiers import first_id_at
 from appliance.fleet import rotation
 from appliance.inventory import reachability_events
 from appliance.inventory.models import Node, NodeState
 from appliance.keys.models import KeyKind, KeySet, Phase
 from appliance.notifications import collection, delivery
-from appliance.notifications.models import Notification, NotificationKind
-from appliance.pools.models import Pool, Quota
+from appliance.notifications.models import (
+    Notification,
+    NotificationCursor,
+    NotificationKind,
+)
+from appliance.pools.models import Pool, Quota, Reservation
 from appliance.runtime import each
 from tests.appliance.conftest import Cast, applied
 
@@ -32,6 +41,8 @@ Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 URL = "/api/v1/allocations"
+ON_PURPOSE = ValueError("on purpose")
+FIRST_DAY = datetime(2020, 1, 1, tzinfo=zones.utc)
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +51,18 @@ def no_known_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fail_for(
-    monkeypatch: pytest.MonkeyPatch, module: object, name: str, is_bad: Callable[..., bool]
+    monkeypatch: pytest.MonkeyPatch,
+    module: object,
+    name: str,
+    is_bad: Callable[..., bool],
+    failure: Exception = ON_PURPOSE,
 ) -> None:
     work = getattr(module, name)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         done = work(*args, **kwargs)
         if is_bad(*args, **kwargs):
-            raise ValueError("on purpose")
+            raise failure
         return done
 
     monkeypatch.setattr(module, name, run)
@@ -277,6 +292,39 @@ def test_rotation_that_fails_does_not_keep_the_other(
     fail_for(monkeypatch, rotation, "advance", lambda kind, force: kind == KeyKind.CA)
     rotation.follow_rotations()
     assert followed == list(KeyKind)
+
+
+def test_notifications_are_read_again_after_a_deadlock(
+    held: list[str], cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cursor must not move over events whose mails were not stored."""
+    User.objects.filter(pk=cast.alice.pk).update(email="alice@example.org")
+    monkeypatch.setattr(collection, "EVENT_AGE_SECONDS", -60.0)
+    NotificationCursor.objects.update_or_create(pk=1, defaults={"event_id": first_id_at(FIRST_DAY)})
+    found = collection.Found(NotificationKind.RECLAIM, Allocation.objects.get(name="good"))
+    monkeypatch.setattr(collection, "of_events", lambda events: [found])
+    with monkeypatch.context() as patch:
+        fail_for(patch, collection, "compose", lambda *_: True, OperationalError("deadlock"))
+        with pytest.raises(OperationalError):
+            collection.read_events(skips=False)
+    assert collection.read_events(skips=False) > 0
+    assert Notification.objects.get().allocation_id == found.allocation.pk
+
+
+def test_change_of_reachability_is_announced_after_a_deadlock(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node("a")
+    monkeypatch.setattr(reachability_events, "_reachable", {node.pk: False})
+    monkeypatch.setattr(reachability_events.reachability, "unreachable", lambda _: set())
+    with monkeypatch.context() as patch:
+        failure = OperationalError("deadlock")
+        fail_for(patch, reachability_events, "emit", lambda *_, **__: True, failure)
+        with pytest.raises(OperationalError):
+            reachability_events.publish_reachability_changes()
+    for _ in range(2):
+        reachability_events.publish_reachability_changes()
+    assert Event.objects.filter(kind="node.reachable").count() == 1
 
 
 def test_node_whose_event_fails_does_not_keep_those_of_others(
