@@ -67,8 +67,13 @@ class Rules:
 
 
 def load_rules() -> Rules:
-    """Return the rules. Rows that cannot be read are logged and left out."""
-    rows = convert_each("scheduler: reading of pool", pools.Pool.objects.all(), rule_of, name_of)
+    """Return the rules. Pools that cannot be read are logged and left out.
+
+    Raises for a quota or reservation: without it, others would get GPUs that they must not have.
+    """
+    rows = convert_each(
+        "scheduler: reading of pool", pools.Pool.objects.all(), rule_of, lambda p: p.name
+    )
     return Rules(
         dict(rows),
         load_entitlements(),
@@ -76,10 +81,6 @@ def load_rules() -> Rules:
         load_past_use(),
         dict(Project.objects.exclude(department=None).values_list("pk", "department_id")),
     )
-
-
-def name_of(row: pools.Pool | pools.Reservation) -> str:
-    return row.name
 
 
 def rule_of(p: pools.Pool) -> tuple[UUID, PoolRule]:
@@ -106,7 +107,7 @@ def load_entitlements() -> dict[Subject, Entitlement]:
         subject = Subject(SubjectKind(q.subject_kind), q.subject_id)
         return subject, Entitlement(name, q.quota_percent, q.limit_percent, q.borrows, q.weight)
 
-    return dict(convert_each("scheduler: reading of quota", rows, entitlement_of, lambda q: q.pk))
+    return dict(map(entitlement_of, rows))
 
 
 def load_reservations() -> list[Reservation]:
@@ -114,8 +115,7 @@ def load_reservations() -> list[Reservation]:
         request = Request(r.gpu_count, r.percent)
         return Reservation(r.pk, r.name, r.pool_id, r.project_id, request, r.starts_at, r.ends_at)
 
-    rows = pools.Reservation.objects.order_by("pk")
-    return list(convert_each("scheduler: reading of reservation", rows, reservation_of, name_of))
+    return list(map(reservation_of, pools.Reservation.objects.order_by("pk")))
 
 
 SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]

@@ -19,7 +19,15 @@ from appliance.activity.models import Event
 from appliance.alarms import delivery as alarm_delivery
 from appliance.alarms.evaluator import Evaluator
 from appliance.alarms.models import Alarm, AlarmAction, AlarmDefinition
-from appliance.allocations import eviction, leases, lifecycle, lost_access, maintenance, scheduler
+from appliance.allocations import (
+    eviction,
+    leases,
+    lifecycle,
+    lost_access,
+    maintenance,
+    scheduler,
+    snapshot_loader,
+)
 from appliance.allocations.models import Allocation
 from appliance.controller import notification_job
 from appliance.db.identifiers import first_id_at
@@ -130,7 +138,7 @@ def test_node_whose_drain_fails_does_not_keep_others_from_maintenance(
     assert "maintenance: drain failed, the others go on: bad" in caplog.text
 
 
-def test_rules_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
+def test_pools_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
     cast: Cast,
     client_of: Clients,
     add_node: AddNode,
@@ -138,10 +146,6 @@ def test_rules_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     Pool.objects.create(name="bad pool", policies=["nonsense"])
-    quota = Quota.objects.create(
-        subject_kind="user", subject_id=cast.bob.pk, quota_percent=10, borrows=True
-    )
-    Quota.objects.filter(pk=quota.pk).update(subject_kind="nonsense")
     alice, names = client_of(cast.alice), ("bad", "good")
     for name in names:
         content = {"percent": 10, "name": name, "allow_pending": True}
@@ -150,8 +154,36 @@ def test_rules_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
     add_node()
     scheduler.run_tick()
     assert states() == {"bad": "queued", "good": "preparing"}
-    for row in ("bad pool", str(quota.pk), str(Allocation.objects.get(name="bad").pk)):
+    unreadable = Allocation.objects.get(name="bad")
+    for row in ("bad pool", str(unreadable.pk)):
         assert f"the others go on: {row}" in caplog.text
+    assert (unreadable.waiting_rule, "see its log" in unreadable.waiting_reason) == ("error", True)
+
+
+@pytest.mark.parametrize("rule", ["Entitlement", "Reservation"])
+def test_nothing_starts_without_a_limit_that_cannot_be_read(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """Without it others would get GPUs that are not theirs."""
+    content = {"percent": 10, "name": "a", "allow_pending": True}
+    assert client_of(cast.alice).post(URL, content, format="json").status_code == 202
+    add_node()
+    default, now = Pool.objects.get(name="default"), timezone.now()
+    Quota.objects.create(subject_kind="user", subject_id=cast.bob.pk, limit_percent=10)
+    Reservation.objects.create(
+        name="r",
+        pool=default,
+        project=Allocation.objects.get().project,
+        gpu_count=1,
+        percent=100,
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+    )
+    fail_for(monkeypatch, snapshot_loader, rule, lambda *_: True)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="on purpose"):
+            scheduler.run_tick()
+    assert states() == {"a": "queued"}
 
 
 def test_request_whose_start_fails_does_not_keep_others_in_the_queue(
