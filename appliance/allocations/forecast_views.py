@@ -38,7 +38,7 @@ class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     rule = serializers.CharField(
         allow_blank=True,
         help_text="The rule that keeps the request or the resize in the queue: capacity, limit, "
-        "quota, reservation, ahead or reclaim. Empty if nothing is queued.",
+        "quota, reservation, ahead, reclaim or error. Empty if nothing is queued.",
     )
     reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(

@@ -6,7 +6,7 @@ Pure functions on a `SchedulerSnapshot`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -36,11 +36,14 @@ Otherwise small requests starve large ones.
 
 
 def decide(
-    snapshot: SchedulerSnapshot, queued: Sequence[PendingAllocation]
+    snapshot: SchedulerSnapshot,
+    queued: Sequence[PendingAllocation],
+    failed: Container[UUID] = (),
 ) -> Iterator[tuple[UUID, Start | Wait]]:
     """Yield a decision for each request, highest priority first.
 
-    A started request reduces capacity and quota for the later ones.
+    A started request reduces capacity and quota for the later ones. The caller adds those whose
+    start failed to `failed` before it asks for the next decision.
     """
     first: dict[UUID, PendingAllocation] = {}
     heap = [(priority_key(snapshot, p), p) for p in queued]
@@ -52,16 +55,15 @@ def decide(
             heapq.heappush(heap, (now, pending))
             continue
         decision = try_pools(snapshot, pending, first)
-        if isinstance(decision, Start):
-            if heap:
-                snapshot.start(pending, decision)
-        else:
+        if isinstance(decision, Wait):
             for victim in decision.evictions:
                 snapshot.active[victim] = replace(snapshot.active[victim], leaving=True)
             if decision.rule in (WaitingRule.CAPACITY, WaitingRule.RECLAIM):
                 for pool_id in pending.pools:
                     first.setdefault(pool_id, pending)
         yield pending.allocation_id, decision
+        if isinstance(decision, Start) and heap and pending.allocation_id not in failed:
+            snapshot.start(pending, decision)
 
 
 def priority_key(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size
-from appliance.allocations.scheduler import run_tick
+from appliance.allocations.scheduler import raise_failure, run_tick
 from appliance.allocations.sizes import SizedPartition
 from appliance.allocations.snapshot import (
     ActiveAllocations,
@@ -74,7 +74,9 @@ def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) 
             "The disk of the appliance is nearly full, so nothing is granted. Ask an administrator"
             " to free space.",
         )
-    if allocation.pk not in run_tick():
+    wait = run_tick().get(allocation.pk)
+    raise_failure(wait)
+    if wait is None:
         return
     snapshot, queued = load_snapshot(index.refresh(), [allocation])
     if reason := reason_against(snapshot, queued[allocation.pk][1], partitions):

@@ -14,7 +14,8 @@ from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.queries import waiting_allocations
-from appliance.allocations.snapshot import Start, Wait
+from appliance.allocations.snapshot import Start, Wait, WaitingRule
+from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import run_each_in_savepoint, run_in_savepoint, write_transaction
@@ -23,6 +24,10 @@ from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import AllocationSettings
 
 log = logging.getLogger(__name__)
+
+FAILED = Wait(
+    WaitingRule.ERROR, "The appliance failed to start the request and tries again; see its log."
+)
 
 
 @write_transaction
@@ -36,19 +41,28 @@ def run_tick() -> dict[UUID, Wait]:
     if not rows or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
-    for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()]):
+    for row in rows:
+        if row.state == AllocationState.QUEUED and row.pk not in queued:
+            waits[row.pk] = FAILED
+            wait(row, FAILED)
+    for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()], waits):
         allocation, _ = queued[allocation_id]
-        if isinstance(decision, Start):
-            run_each_in_savepoint(
-                "scheduler: start",
-                [allocation],
-                partial(start, decision=decision),
-                lambda a: a.pk,
-            )
-        else:
+        if isinstance(decision, Wait):
             waits[allocation_id] = decision
             wait(allocation, decision)
+        elif run_each_in_savepoint(
+            "scheduler: start", [allocation], partial(start, decision=decision), lambda a: a.pk
+        ):
+            waits[allocation_id] = FAILED
+            allocation.refresh_from_db()
+            wait(allocation, FAILED)
     return waits
+
+
+def raise_failure(wait: Wait | None) -> None:
+    """Raise ApplianceError INTERNAL if the caller's own request failed in the tick."""
+    if wait is FAILED:
+        raise ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")
 
 
 def start(allocation: Allocation, decision: Start) -> None:

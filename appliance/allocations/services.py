@@ -24,7 +24,7 @@ from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
-from appliance.allocations.scheduler import run_tick
+from appliance.allocations.scheduler import raise_failure, run_tick
 from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
 from appliance.allocations.snapshot_loader import load_snapshot
@@ -79,7 +79,8 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
             unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, INVALID for a
             hold by a lifetime that is unlimited, CONFLICT for one request too many in the queue,
-            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space.
+            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space,
+            INTERNAL if it cannot be read or started.
     """
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -126,6 +127,7 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     )
     transaction.on_commit(partial(leases.renew_lease, allocation.pk))
     wait = run_tick().get(allocation.pk)
+    raise_failure(wait)
     if wait:
         check_queue_length(owner)
         if not spec.allow_pending:

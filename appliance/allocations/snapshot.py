@@ -41,6 +41,8 @@ class WaitingRule(enum.StrEnum):
     """Free GPUs are kept for an older request."""
     RECLAIM = "reclaim"
     """Other allocations are being evicted for the request."""
+    ERROR = "error"
+    """The appliance failed to read or start the request."""
 
 
 class Subject(NamedTuple):

@@ -196,6 +196,29 @@ def test_request_whose_start_fails_does_not_keep_others_in_the_queue(
     fail_for(monkeypatch, lifecycle, "prepare", lambda a, *_: a.name == "bad")
     scheduler.run_tick()
     assert states() == {"bad": "queued", "good": "preparing"}
+    assert "see its log" in Allocation.objects.get(name="bad").waiting_reason
+
+
+def test_request_whose_start_fails_takes_no_capacity(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, priority in (("bad", 60), ("good", 50)):
+        content = {"gpu_count": 2, "name": name, "priority": priority, "allow_pending": True}
+        assert client_of(cast.alice).post(URL, content, format="json").status_code == 202
+    add_node(gpus=2)
+    fail_for(monkeypatch, lifecycle, "prepare", lambda a, *_: a.name == "bad")
+    scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+
+
+def test_new_request_whose_start_fails_is_refused(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_node()
+    fail_for(monkeypatch, lifecycle, "prepare", lambda *_: True)
+    made = client_of(cast.alice).post(URL, {"percent": 10}, format="json")
+    assert (made.status_code, made.json()["code"]) == (500, "internal")
+    assert not Allocation.objects.exists()
 
 
 def test_notification_that_cannot_be_written_does_not_keep_others(
