@@ -288,9 +288,6 @@ def sqlite(name: str, synchronous: str) -> dict[str, Any]:
     }
 
 
-LOCK_TIMEOUT_MS = 5000
-
-
 def postgresql(url: str) -> dict[str, Any]:
     """Return the settings of a PostgreSQL database.
 
@@ -311,8 +308,6 @@ def postgresql(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        # An appliance that hangs in a transaction must not stop the writer threads of the others.
-        "OPTIONS": {"options": f"-c lock_timeout={LOCK_TIMEOUT_MS}"},
     }
 
 
