@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import IntegrityError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 DISK_FULL = "The disk of the appliance is full. Nothing was changed; free space and try again."
 NOT_FOUND = "The object does not exist, or you have no permission to see it."
+IN_USE = "Another request uses the object meanwhile. Nothing was changed; try again."
 SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
 INVALID_TOKEN = (
     "The token is not valid: it is wrong, or it has expired or was revoked. Sign in with `busbar "
@@ -75,6 +77,17 @@ def field_errors(detail: Any, pointer: str = "") -> Iterable[dict[str, str]]:
         }
 
 
+def refusal_of_missing_row(error: Exception, method: str | None) -> tuple[Code, str]:
+    """Return code and detail of a request that failed because a row does not exist.
+
+    It is logged as an error, because a fault of the appliance looks the same.
+    """
+    log.error("api: an object was deleted during the request", exc_info=error)
+    if method == "DELETE" and isinstance(error, IntegrityError):
+        return Code.CONFLICT, IN_USE
+    return Code.NOT_FOUND, NOT_FOUND
+
+
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """Convert an exception of a view to a problem response (DRF's exception handler).
 
@@ -107,8 +120,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, Http404 | exceptions.NotFound):
         return problem(Code.NOT_FOUND, NOT_FOUND, request)
     if is_missing_row(error):
-        log.info("api: an object was deleted during the request", exc_info=error)
-        return problem(Code.NOT_FOUND, NOT_FOUND, request)
+        return problem(*refusal_of_missing_row(error, request.method if request else ""), request)
     if isinstance(error, exceptions.APIException):
         response = problem(Code.INVALID, str(error.detail), request)
         response.status_code = error.status_code

@@ -14,7 +14,7 @@ from typing import Any
 
 from appliance.api import refusals
 from appliance.api.errors import ApplianceError, Code
-from appliance.api.problems import DISK_FULL, NOT_FOUND
+from appliance.api.problems import DISK_FULL, refusal_of_missing_row
 from appliance.db import change_log
 from appliance.db.deleted_rows import is_missing_row
 from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
@@ -85,7 +85,7 @@ class ControllerApplication:
             if is_lock_conflict(error):
                 return problem_of(ApplianceError(Code.BUSY, LOCK_CONFLICT))
             if is_missing_row(error):
-                return problem_of(ApplianceError(Code.NOT_FOUND, NOT_FOUND))
+                return problem_of(ApplianceError(*refusal_of_missing_row(error, scope["method"])))
             log.exception("controller: %s %s failed", scope["method"], scope["path"])
             return problem_of(
                 ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from appliance.accounts.models import User
+from appliance.accounts.models import Project, User
 from appliance.allocations import allocation_views
 from appliance.allocations.models import Allocation
+from appliance.db.writer import write_transaction
 from appliance.inventory import sites
 from appliance.inventory.models import Node, Site
 from tests.appliance.conftest import Cast, body
@@ -48,6 +50,25 @@ def test_change_of_a_site_that_was_deleted_meanwhile_answers_not_found(
     content = {"notes": "dusty"} if method == "patch" else None
     response = getattr(client, method)(f"/api/v1/sites/{site.pk}", content, format="json")
     assert (response.status_code, body(response).get("code")) == (404, "not_found")
+
+
+def test_deletion_of_a_site_that_is_used_meanwhile_answers_conflict(
+    cast: Cast,
+    client_of: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site.objects.create(name="hall")
+
+    @write_transaction
+    def delete_site(**_: Any) -> None:
+        Project.objects.create(name="late", department_id=uuid4())
+
+    monkeypatch.setattr(sites, "delete_site", delete_site)
+    response = client_of(cast.olga).delete(f"/api/v1/sites/{site.pk}")
+    assert (response.status_code, body(response).get("code")) == (409, "conflict")
+    assert "deleted during the request" in caplog.text
+    assert [r.levelname for r in caplog.records if "deleted during" in r.message] == ["ERROR"]
 
 
 def test_release_of_an_allocation_that_was_deleted_meanwhile_answers_not_found(
