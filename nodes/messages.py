@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import platform
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import Message
 
 from nodes.gpus import Gpu, Nvml
 from nodes.host_access import HOST_MEMORY
@@ -16,11 +20,11 @@ from nodes.suspending import SUSPENDED, Outcome
 from nodes.version import AGENT_VERSION
 
 REPORT_BYTES = limits.MAX_MESSAGE_BYTES - 1024
-"""Size of the sessions in a report; the rest of the message is smaller than 1 KiB."""
+"""Size of a report; the rest of the message is smaller than 1 KiB."""
 REASON_BYTES = 256 << 10
 """Size of the reasons of suspensions in a report."""
 MAX_PREFIX_BYTES = 4
-"""Tag and length of a session."""
+"""Tag and length of a message in a report."""
 NOT_ENFORCED = {
     "user": "the spawner may not give cages users of their own",
     "cgroup": "the spawner may not make control groups",
@@ -90,23 +94,35 @@ def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
 
 
 def encode_report(listed: SessionList, outcomes: Sequence[Outcome] = ()) -> fleet_pb2.Report:
-    """Return a report of all open sessions and of the newest ended ones, within the limits."""
+    """Return a report of all open sessions and of the newest ended ones, within the limits.
+
+    The appliance ends an open session, and frees memory over a size, that a report leaves out.
+    So these come first, and the rest as far as there is room.
+    """
     order = sorted(listed.sessions, key=lambda s: (s.state == "closed", -s.opened_seconds))
-    report, room = fleet_pb2.Report(generation=listed.generation), REPORT_BYTES
+    order = order[: limits.MAX_SESSIONS]
+    open_count = sum(s.state != "closed" for s in order)
+    encode = partial(encode_session, suspended=suspended_sessions(listed))
+    report = fleet_pb2.Report(generation=listed.generation)
     if listed.over is not None:
         report.knows_over = True
         report.over.extend(map(encode_holding, listed.over[: limits.MAX_ALLOCATIONS]))
-    report.suspensions.extend(encode_outcomes(outcomes[: limits.MAX_ALLOCATIONS]))
-    report.shares.extend(map(encode_share, listed.shares[: limits.MAX_ALLOCATIONS]))
-    room -= report.ByteSize()
-    suspended = suspended_sessions(listed)
-    for s in order[: limits.MAX_SESSIONS]:
-        encoded = encode_session(s, suspended)
-        room -= encoded.ByteSize() + MAX_PREFIX_BYTES
-        if room < 0:
-            break
-        report.sessions.append(encoded)
+    room = REPORT_BYTES - report.ByteSize()
+    room = append(report.sessions, map(encode, order[:open_count]), room)
+    room = append(report.suspensions, encode_outcomes(outcomes[: limits.MAX_ALLOCATIONS]), room)
+    room = append(report.shares, map(encode_share, listed.shares[: limits.MAX_ALLOCATIONS]), room)
+    append(report.sessions, map(encode, order[open_count:]), room)
     return report
+
+
+def append(field: Any, messages: Iterable[Message], room: int) -> int:
+    """Append messages to a repeated field while there are bytes left. Return those left."""
+    for message in messages:
+        room -= message.ByteSize() + MAX_PREFIX_BYTES
+        if room < 0:
+            return 0
+        field.append(message)
+    return room
 
 
 def encode_holding(h: Holding) -> fleet_pb2.Holding:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from appliance.allocations.models import SessionState
 from appliance.fleet.message_check import SESSION_STATES, InvalidMessageError, check_message
 from nodes.gpus import Gpu
-from nodes.launcher_control import Holding, SessionList, SessionReport
+from nodes.launcher_control import Holding, ReceivedShare, SessionList, SessionReport
 from nodes.messages import encode_gpu, encode_report
 from nodes.protocol import fleet_pb2, limits
 from nodes.suspending import Outcome
@@ -215,17 +215,34 @@ def test_report_has_all_allocations_of_a_full_node_with_long_reasons() -> None:
     assert len(encoded.report.over) == len(encoded.report.suspensions) == len(ids)
 
 
-def test_report_of_ordinary_sessions_has_all_of_them() -> None:
-    plain = replace(
+def plain_session() -> SessionReport:
+    return replace(
         hostile_session(random.Random(21)),
+        state="running",
         program="python3",
         reason="",
         client_address="192.168.100.100:54321",
         refused_calls=("cuGraphicsGLRegisterBuffer",),
     )
+
+
+def test_report_of_ordinary_sessions_has_all_of_them() -> None:
     ids = [uuid.UUID(int=n) for n in range(limits.MAX_SESSIONS)]
-    listed = SessionList(1, 8445, tuple(replace(plain, session_id=i) for i in ids))
+    listed = SessionList(1, 8445, tuple(replace(plain_session(), session_id=i) for i in ids))
     assert len(encode_report(listed).sessions) == limits.MAX_SESSIONS
+
+
+def test_report_of_a_full_node_has_all_open_sessions() -> None:
+    """The appliance ends open sessions that a report leaves out."""
+    ids = [uuid.UUID(int=n) for n in range(limits.MAX_ALLOCATIONS)]
+    outcomes = [Outcome(i, 1, "suspending", 1 << 30, "\U0001f50b" * 500) for i in ids]
+    received = tuple(ReceivedShare(i, (50,)) for i in ids)
+    running = tuple(replace(plain_session(), session_id=i) for i in ids[: limits.MAX_SESSIONS])
+    listed = SessionList(1, 8445, running, shares=received)
+    encoded = message(report=encode_report(listed, outcomes))
+    check_message(encoded)
+    assert encoded.ByteSize() < limits.MAX_MESSAGE_BYTES
+    assert len(encoded.report.sessions) == limits.MAX_SESSIONS
 
 
 def test_gpu_with_odd_names_is_sent_within_the_limits() -> None:
