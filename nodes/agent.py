@@ -408,10 +408,11 @@ def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
 def without_launcher(listed: SessionList) -> SessionList:
     """Return the sessions as they are while the launcher gives no turns.
 
-    Those that are alone on their GPUs need none.
+    Those that are alone on their GPUs need none. What they received is unknown.
     """
     return replace(
         listed,
+        shares=(),
         sessions=tuple(
             s if s.enforcement == "alone" else replace(s, enforcement="unenforced")
             for s in listed.sessions

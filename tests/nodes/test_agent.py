@@ -23,6 +23,7 @@ from nodes.launcher_control import (
     Grants,
     LauncherControl,
     LauncherError,
+    ReceivedShare,
     SessionList,
     SessionReport,
 )
@@ -364,6 +365,15 @@ def test_shares_are_reported_as_unenforced_once_after_the_end_of_the_launcher(
         assert agent.outbox._queue.empty()
 
     asyncio.run(poll())
+
+
+def test_report_without_the_launcher_repeats_no_received_shares(agent: Agent) -> None:
+    share = ReceivedShare(uuid.uuid4(), (50,))
+    listed = SessionList(1, 8445, (session_with("turns"),), shares=(share,))
+    agent._send_report(listed, ())
+    agent._report_unenforced()
+    shares = [len(agent.outbox._queue.get_nowait().report.shares) for _ in range(2)]
+    assert shares == [1, 0]
 
 
 def test_part_that_ends_by_an_error_ends_the_agent(
