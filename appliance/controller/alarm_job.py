@@ -8,6 +8,7 @@ import logging
 from appliance.alarms import delivery
 from appliance.alarms.evaluator import Evaluator
 from appliance.db.writer import background_pool, run_in_thread
+from appliance.runtime import background
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import AlarmSettings
 
@@ -26,6 +27,7 @@ async def run_alarms() -> None:
             await run_in_thread(evaluator.evaluate, background_pool)
         except Exception:
             log.exception("alarms: evaluation failed, retrying")
+            background.remember_failure(background.name_of(run_alarms))
 
 
 async def run_alarm_actions() -> None:
@@ -37,4 +39,5 @@ async def run_alarm_actions() -> None:
                 pass
         except Exception:
             log.exception("alarms: actions failed, retrying in %.0f s", RETRY_SECONDS)
+            background.remember_failure(background.name_of(run_alarm_actions))
             await asyncio.sleep(RETRY_SECONDS)

@@ -15,6 +15,7 @@ from appliance.api.refusals import Counted
 from appliance.audit import chain, export
 from appliance.audit.refusal_records import write_refusals
 from appliance.db.writer import background_pool, run_in_thread
+from appliance.runtime import background
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ async def run_sealer() -> None:
             await run_in_thread(write_counts, background_pool)
         except Exception:
             log.exception("audit: writing refusals failed, retrying in %.0f s", INTERVAL_SECONDS)
+            background.remember_failure(background.name_of(write_counts))
         try:
             await run_in_thread(seal_all, background_pool)
             if time.monotonic() - announced_at > HASH_INTERVAL_SECONDS:
@@ -76,6 +78,7 @@ async def run_sealer() -> None:
                 )
         except Exception:
             log.exception("audit: sealing failed, retrying in %.0f s", INTERVAL_SECONDS)
+            background.remember_failure(background.name_of(run_sealer))
 
 
 async def run_export() -> None:
@@ -86,4 +89,5 @@ async def run_export() -> None:
             await asyncio.to_thread(export_all)
         except Exception as error:
             log.error("audit: export failed, retrying in %.0f s: %s", RETRY_SECONDS, error)
+            background.remember_failure(background.name_of(run_export))
             await asyncio.sleep(RETRY_SECONDS)

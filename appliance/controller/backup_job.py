@@ -18,6 +18,7 @@ from appliance.activity.events import SYSTEM
 from appliance.backups import schedule, services
 from appliance.backups.services import Outcome
 from appliance.db.writer import background_pool, run_in_thread
+from appliance.runtime import background
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ async def run_backups() -> None:
                 await make_and_record()
         except Exception:
             log.exception("backups: failed, retrying in %s", schedule.RETRY)
+            background.remember_failure(background.name_of(run_backups))
 
 
 async def make_and_record() -> None:

@@ -10,6 +10,7 @@ import logging
 
 from appliance.db.writer import background_pool, run_in_thread
 from appliance.notifications import collection, delivery
+from appliance.runtime import background
 from appliance.signin import password_resets
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ async def run_steps() -> bool:
             log.exception(
                 "notifications: %s failed, retrying in %.0f s", step.__name__, RETRY_SECONDS
             )
+            background.remember_failure(background.name_of(step))
     return succeeded
 
 

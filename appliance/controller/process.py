@@ -147,14 +147,19 @@ async def run_scheduler() -> None:
 
 
 async def run_step(step: Callable[[], object], failures: dict[str, str]) -> None:
-    """Run a step of a tick. A failure is logged unless it equals the one of the tick before."""
-    failure = ""
+    """Run a step of a tick. A failure is logged unless it equals the one of the tick before.
+
+    A step that fails twice in a row is named as failed work: one failure may be a lock.
+    """
+    failure, before = "", failures.get(step.__name__)
     try:
         await run_in_thread(step, background_pool)
     except Exception as error:
         failure = repr(error)
-        if failure != failures.get(step.__name__):
+        if failure != before:
             log.exception("scheduler: %s failed, will retry", step.__name__)
+        if before:
+            background.remember_failure(background.name_of(step))
     failures[step.__name__] = failure
 
 
@@ -170,6 +175,7 @@ async def renew_server_certificate() -> None:
             await run_in_thread(issue_server_certificate, background_pool)
         except Exception:
             log.exception("appliance: the server's certificate was not renewed, trying again")
+            background.remember_failure(background.name_of(renew_server_certificate))
 
 
 def issue_server_certificate() -> tuple[Path, Path]:

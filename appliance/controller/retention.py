@@ -28,6 +28,7 @@ from appliance.db.prepared import Delete
 from appliance.db.writer import background_pool, run_in_thread, write_transaction
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.notifications.models import Notification
+from appliance.runtime import background
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import RetentionSettings
 
@@ -184,6 +185,7 @@ async def delete_expired_rows() -> None:
                 INTERVAL_SECONDS,
                 rule.model.__name__,
             )
+            background.remember_failure(background.name_of(delete_expired_rows))
 
 
 async def follow(rule: Rule) -> None:

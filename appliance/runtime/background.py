@@ -61,10 +61,15 @@ def thread_of(name: str, work: Callable[[], object]) -> threading.Thread:
 
 
 def note_failure(name: str, error: BaseException) -> None:
-    _failed_at[name] = time.monotonic()
+    remember_failure(name)
     log.critical(
         "background: %s failed, starting it again in %.0f s", name, RESTART_SECONDS, exc_info=error
     )
+
+
+def remember_failure(name: str) -> None:
+    """Name work whose failure is logged elsewhere."""
+    _failed_at[name] = time.monotonic()
 
 
 def failed_here() -> list[str]:

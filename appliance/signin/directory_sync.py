@@ -12,6 +12,7 @@ from appliance.api.errors import ApplianceError
 from appliance.db import origin
 from appliance.db.origin import Origin
 from appliance.db.writer import run_in_thread
+from appliance.runtime import background
 from appliance.signin.directory_accounts import ISSUER, follow, is_in_step, mark_missing
 from appliance.signin.directory_entry import (
     DirectoryUnavailableError,
@@ -74,6 +75,8 @@ async def run_directory_sync() -> None:
         except DirectoryUnavailableError as error:
             pause = min(RETRY_SECONDS, interval)
             log.error("directory: comparison failed, retrying in %.0f s: %s", pause, error)
+            background.remember_failure(background.name_of(run_directory_sync))
         except Exception:
             log.exception("directory: comparison failed, retrying in %.0f s", pause)
+            background.remember_failure(background.name_of(run_directory_sync))
         await asyncio.sleep(pause)

@@ -27,7 +27,7 @@ from appliance.fleet.certificates import load_authority
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
 from appliance.pools.services import ensure_default_pool
-from appliance.runtime import live_settings
+from appliance.runtime import background, live_settings
 from appliance.telemetry import reachability
 from tests.migrated import DATABASES, fill_memory_database
 
@@ -97,6 +97,12 @@ def default_settings() -> Iterator[None]:
     """Forget the settings of a test, whose row is rolled back."""
     yield
     live_settings.replace({})
+
+
+@pytest.fixture(autouse=True)
+def no_failed_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget work that failed in other tests: it raises an alarm."""
+    monkeypatch.setattr(background, "_failed_at", {})
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 import threading
@@ -16,6 +17,7 @@ from appliance.accounts.models import User
 from appliance.alarms.builtin import ensure_builtin_definitions
 from appliance.alarms.evaluator import Evaluator
 from appliance.alarms.models import Alarm
+from appliance.controller import notification_job, process
 from appliance.db.writer import Writer
 from appliance.runtime import background
 from deploy.supervisor import ROOT
@@ -28,7 +30,6 @@ STARTS_WORK = re.compile(r"threading\.Thread\(|create_task\(\s*work\b")
 
 @pytest.fixture(autouse=True)
 def forgotten_failures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(background, "_failed_at", {})
     monkeypatch.setattr(background, "RESTART_SECONDS", 0.0)
     yield
     background.set_failed_elsewhere(())
@@ -106,6 +107,45 @@ def test_writer_goes_on_after_a_caller_that_no_longer_waits() -> None:
     finally:
         writer.stop()
     assert background.failed() == []
+
+
+def test_step_of_the_scheduler_that_fails_in_each_tick_is_named() -> None:
+    def step() -> None:
+        raise ValueError("on purpose")
+
+    failures: dict[str, str] = {}
+    asyncio.run(process.run_step(step, failures))
+    assert background.failed() == []
+    asyncio.run(process.run_step(step, failures))
+    assert background.failed() == [background.name_of(step)]
+
+
+def test_job_that_catches_its_own_errors_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> None:
+        raise ValueError("on purpose")
+
+    monkeypatch.setattr(notification_job, "collect_all", fail)
+    monkeypatch.setattr(notification_job, "send_codes", fail)
+    monkeypatch.setattr(notification_job, "send_mails", fail)
+    asyncio.run(notification_job.run_steps())
+    assert background.failed() == [background.name_of(fail)]
+
+
+JOBS = ("alarm_job", "audit_job", "backup_job", "notification_job", "process", "retention")
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_each_error_that_a_job_catches_is_remembered(job: str) -> None:
+    tree = ast.parse((ROOT / "appliance" / "controller" / f"{job}.py").read_text())
+    handlers = [
+        ast.unparse(handler)
+        for work in ast.walk(tree)
+        if isinstance(work, ast.AsyncFunctionDef)
+        for handler in ast.walk(work)
+        if isinstance(handler, ast.ExceptHandler)
+    ]
+    caught = [text for text in handlers if text.startswith("except Exception")]
+    assert caught and all("remember_failure" in text for text in caught), caught
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))

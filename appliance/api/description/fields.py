@@ -143,7 +143,7 @@ FIELDS: dict[str, Field] = {
     "evict_at": Field(None, "Time of the announced end; null if none is announced."),
     "expires_at": Field(LATER, "Time of the expiry; null for never."),
     "expires_seconds": Field(300),
-    "failed_work": Field(["process.run_scheduler"]),
+    "failed_work": Field(["scheduler.run_tick"]),
     "fallbacks": Field(["default"]),
     "fingerprint": Field(SHA256),
     "fleet_address": Field("192.0.2.1:8444", "Address and port for agents."),
