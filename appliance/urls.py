@@ -63,16 +63,16 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Report whether the database is readable and initialised, its disk, and work that failed.
+    """Report whether the database is readable and initialised, its disk, and whether work failed.
 
-    These are no reason to send no requests: heartbeats and releases go on, and work that failed
-    is started again.
+    The last two are no reason to send no requests: heartbeats and releases go on, and work that
+    failed is started again. The status of the appliance names it, for users who sign in.
     """
     from appliance.pools.models import Pool
 
     disk = disk_space.level().name.lower()
     ready = Pool.objects.exists()
-    return JsonResponse({"ready": ready, "disk": disk, "failed_work": background.failed()})
+    return JsonResponse({"ready": ready, "disk": disk, "failed_work": bool(background.failed())})
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:

@@ -1,7 +1,8 @@
 """Work that lasts as long as its process: tasks of the event loop, and threads.
 
-Work that ends by an error is logged and started again. `/readyz`, the status of the appliance and
-the alarm state `work_failed` name it until it has run for FAILED_SECONDS without another error.
+Work that ends by an error is logged and started again. The status of the appliance and the alarm
+state `work_failed` name it until it has run for FAILED_SECONDS without another error. Work
+whose own loop catches errors and goes on is named, too.
 """
 
 from __future__ import annotations

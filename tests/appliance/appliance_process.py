@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -57,7 +58,7 @@ class ApplianceProcess:
 
     def is_ready(self) -> bool:
         try:
-            return b"true" in self.get("/readyz")
+            return bool(json.loads(self.get("/readyz"))["ready"])
         except OSError:
             return False
 

@@ -99,7 +99,7 @@ def test_full_disk_is_noticed_and_nothing_is_lost(disk: Path) -> None:
         assert orjson.loads(appliance.get("/readyz")) == {
             "ready": True,
             "disk": "ok",
-            "failed_work": [],
+            "failed_work": False,
         }
         held = admin.request("POST", "allocations", body=WAITING)["id"]
 
