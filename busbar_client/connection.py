@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 import ssl
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +26,9 @@ Json = dict[str, Any]
 AUTHORITIES_HEADER = "Busbar-Authorities"
 """Response header: SHA-256 of the certificates of the trusted CAs in PEM format."""
 TIMEOUT_SECONDS = 30.0
+BUSY_REPETITIONS = 30
+"""Repetitions of a request whose response was lost, while the appliance is busy with it."""
+MAX_PAUSE_SECONDS = 5.0
 STREAM_READ_TIMEOUT_SECONDS = 60.0
 """The appliance sends a keep-alive on event streams every 15 s."""
 OTHER_SERVER = re.compile(r"[^/?#]*:|\s*//|.*\\", re.DOTALL)
@@ -105,7 +109,8 @@ class Connection:
         """Send a request and return the decoded body, `{}` if there is none.
 
         A POST that honours an Idempotency-Key carries a new one, unless `headers` has it, and is
-        repeated once if there is no response. Raises Problem or Unreachable, or ClientError for a
+        repeated once if there is no response, and while the repetition finds the first request
+        in progress. Raises Problem or Unreachable, or ClientError for a
         path that names another server.
         """
         response = self.respond(method, path, body, query or {}, headers or {})
@@ -147,7 +152,7 @@ class Connection:
             except httpx.TransportError as error:
                 if not repeats or isinstance(error, httpx.ConnectTimeout):
                     raise
-                response = request()  # the key stands for one effect
+                response = self._repeat(request)  # the key stands for one effect
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.unreachable(f"The appliance does not respond: {error}") from error
         if response.status_code >= 500:
@@ -155,6 +160,16 @@ class Connection:
         self._follow_authorities(response)
         if response.status_code >= 400:
             raise self._problem_of(response)
+        return response
+
+    def _repeat(self, request: Callable[[], httpx.Response]) -> httpx.Response:
+        """Repeat a request whose response was lost: the appliance may still be working on it."""
+        for _ in range(BUSY_REPETITIONS):
+            response = request()
+            pause = response.headers.get("Retry-After", "")
+            if response.status_code != 503 or not pause.isdecimal():
+                return response
+            time.sleep(min(float(pause), MAX_PAUSE_SECONDS))
         return response
 
     def events(self, path: str, query: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:

@@ -158,8 +158,10 @@ DESCRIPTIONS: dict[Code, Description] = {
     ),
     Code.BUSY: Description(
         "The write queue is full, another process changes the same objects, or a request with the "
-        "same `Idempotency-Key` is in progress. The request changed nothing.",
-        "Repeat the request after the time in `Retry-After`, in seconds.",
+        "same `Idempotency-Key` is in progress. This request changed nothing; the other one with "
+        "its key may still do so.",
+        "Repeat the request after the time in `Retry-After`, in seconds, with the same "
+        "`Idempotency-Key`: if the other request succeeds, its response is returned.",
     ),
     Code.DISK_FULL: Description(
         "The disk of the appliance is full, or nearly full, so that nothing is granted. The "

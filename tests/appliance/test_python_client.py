@@ -135,6 +135,29 @@ def test_request_without_a_response_is_repeated_where_the_key_is_honoured(
     assert keys == [keys[0]] * len(keys) and (keys[0] is not None) == honours
 
 
+def test_repetition_waits_for_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The appliance may still be working on the request whose response was lost."""
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    keys: list[str] = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["Idempotency-Key"])
+        if len(keys) == 1:
+            raise httpx.ReadError("the connection was lost")
+        if len(keys) < 4:
+            busy = {"code": "busy", "detail": "A request with this key is in progress."}
+            return httpx.Response(503, json=busy, headers={"Retry-After": "1"})
+        return httpx.Response(201, json={"name": "night"})
+
+    with Client("https://appliance", "t", certificate().decode()) as client:
+        client._client = httpx.Client(
+            transport=httpx.MockTransport(serve), base_url="https://appliance/api/v1/"
+        )
+        assert client.pools_create({"name": "night"})["name"] == "night"
+    assert len(keys) == 4 and len(set(keys)) == 1 and pauses == [1.0, 1.0]
+
+
 def test_only_atomic_bulk_requests_are_repeated() -> None:
     assert len(keys_of_lost_request("bulk", {"atomic": True, "operations": []})) == 2
     assert len(keys_of_lost_request("bulk", {"atomic": False, "operations": []})) == 1
