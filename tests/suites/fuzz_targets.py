@@ -69,9 +69,10 @@ LEDGER = tuple(
     )
 )
 TICKET = ("ticket", "signature", "grants", "arbiter", "arbiters", "joint_groups", "joint_turns")
-LINK = tuple(
-    REMOTING / "client" / f"link{part}.cc"
-    for part in ("", "_bulk", "_frames", "_open", "_program_memory", "_shared")
+LINK = (
+    *(REMOTING / "client" / f"link{part}.cc" for part in ("", "_bulk", "_frames", "_open")),
+    *(REMOTING / "client" / f"link{part}.cc" for part in ("_program_memory", "_shared")),
+    REMOTING / "client" / "kernel_output.cc",
 )
 SSL = ("-lssl", "-lcrypto", "-lpthread", "-ldl")
 TARGETS = {
