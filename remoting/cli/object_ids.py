@@ -62,7 +62,7 @@ def own_allocation(api: Api, given: str) -> str:
         text = f'"{given}" is an allocation of {row["owner"]}:\n  {described(row)}\n'
         if not sys.stdin.isatty():
             raise ApiError(f"{text}Give its whole id to change it.", EXIT_CONFLICT)
-        typer.confirm(f"{text}Change it?", abort=True)
+        typer.confirm(f"{text}Change it?", abort=True, err=True)
     return str(row["id"])
 
 
