@@ -274,14 +274,15 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
     place.stage = Stage::draining;
     if (!place.drains_since) place.drains_since = now;
   }
-  // What was asked for before the GPU was open is forgotten: with a new number it is asked again.
-  if (was_open) place.turn = gpu.arbiter.renumber();
+  // What it asked for before the page was open is forgotten, and it would not ask again.
+  if (was_open) place.stage = Stage::wants;
   bool single = place.stage == Stage::draining && place.is_single;
   show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);
 }
 
-// Nothing changes for other allocations than the holder and the one before.
-void Arbiters::show_places(Gpu& gpu, Microseconds now) {
+// Nothing changes for other allocations than the holder and the one before. Returns true if the
+// arbiter has changed.
+bool Arbiters::show_places(Gpu& gpu, Microseconds now) {
   bool is_open = gpu.arbiter.is_open();
   std::string holder = gpu.arbiter.holder() ? *gpu.arbiter.holder() : "";
   bool runs = !holder.empty() && may_run(gpu, holder);
@@ -291,9 +292,18 @@ void Arbiters::show_places(Gpu& gpu, Microseconds now) {
     places_seen_ += places.size();
   };
   std::string before = std::exchange(gpu.shown_holder, holder);
-  if (std::exchange(gpu.was_open, is_open) || is_open) return show_each(gpu.places);
+  bool was_open = std::exchange(gpu.was_open, is_open);
+  if (was_open || is_open) {
+    show_each(gpu.places);
+    if (is_open) return false;
+    for (auto& [member, partition] : gpu.places)
+      if (member->places[partition].stage == Stage::wants)
+        want(gpu, member->account.allocation, now);
+    return true;
+  }
   if (before != holder) show_each(places_on(gpu, before));
   show_each(places_on(gpu, holder));
+  return false;
 }
 
 // Repeats until the arbiter and all places agree: an unused turn ends at once.
@@ -303,7 +313,8 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
       mark_overdue(gpu, overdue, now);
       update_late(gpu, overdue, now);  // the work that does not end may be on another GPU
     }
-    show_places(gpu, now);
+    while (show_places(gpu, now)) {
+    }
     auto* holder = gpu.arbiter.holder();
     if (!holder || keeps_turn(gpu, *holder)) return;
     std::string id = *holder;

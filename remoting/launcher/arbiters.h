@@ -134,7 +134,7 @@ class Arbiters {
   void settle(Gpu& gpu, Microseconds now);
   void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
   void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
-  void show_places(Gpu& gpu, Microseconds now);
+  bool show_places(Gpu& gpu, Microseconds now);
   void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);
   void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
   static std::set<std::string> joint_allocations(const std::set<Gpu*>& gpus);

@@ -242,19 +242,21 @@ TEST(Arbiters, NeighbourOnOneOfTwoGpusCanCome) {
 }
 
 // What it has asked for on the first GPU was forgotten there while it had that for itself.
-TEST(Arbiters, TurnsThatFollowAnOpenPageAreAskedForAgain) {
+TEST(Arbiters, WorkThatWaitsWhenAPageIsNoLongerOpenGetsATurn) {
   Arbiters arbiters([] { return g_now; });
   for (const char* id : {"first", "third"}) arbiters.set_allocation(id, half_of({0}));
   arbiters.set_allocation("both", half_of({0, 1}));
   arbiters.set_allocation("second", half_of({1}));
   Client second(arbiters, {"second", {3}}), both(arbiters, {"both", {1}});
-  for (uint32_t p : {0u, 1u}) both.send(TurnOp::want, 0, p);
+  both.send(TurnOp::want, 0, 1);
   arbiters.step(0);
   ASSERT_EQ(both.state(0), TurnState::open);
-  uint32_t before = both.turn(0);
   Client third(arbiters, {"third", {4}});
   ASSERT_EQ(both.state(0), TurnState::closed);
-  EXPECT_NE(both.turn(0), before);
+  second.report_idle(second.turn(0));
+  arbiters.step(0);
+  EXPECT_EQ(both.state(0), TurnState::turn);
+  EXPECT_EQ(both.state(1), TurnState::turn);
 }
 
 // Its work on the first GPU never ends, and may wait for work that has no turn.
