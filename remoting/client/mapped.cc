@@ -59,8 +59,9 @@ struct Mapped {
 
 // A stream that waits for no other work of the program, and is not captured.
 struct OwnStream {
-  StreamRef stream;    // non-blocking
-  uint32_t event = 0;  // id on the node
+  StreamRef stream;       // non-blocking
+  uint32_t event = 0;     // id on the node
+  uint64_t uploaded = 0;  // position of the newest change that was sent
 };
 
 struct Table {
@@ -114,6 +115,16 @@ CUresult order_behind(Context* c, Stream* s) {
   if (s->capturing) return wait_for_submitted(own.stream.get());
   if (CUresult r = submit_event(wire::Op::record_event, own.event, own.stream.get())) return r;
   return submit_event(wire::Op::wait_event, own.event, s);
+}
+
+// The same, unless it is so already. Call with the lock.
+CUresult order_behind_uploads(Context* c, Stream* s) {
+  OwnStream& own = table().own_streams[c];
+  if (s->after_upload >= own.uploaded || own.stream->progress.reached(own.uploaded))
+    return CUDA_SUCCESS;
+  if (CUresult r = order_behind(c, s)) return r;
+  s->after_upload = own.uploaded;
+  return CUDA_SUCCESS;
 }
 
 // Copies the bytes that kernels have changed to host memory. Call with the lock.
@@ -171,7 +182,8 @@ CUresult flush(Mapped& m, Stream* before) {
   if (!r) r = find_changes(m, ranges);
   if (!r) r = send(m, s, ranges);
   m.used = true;
-  return r || s->progress.done() ? r : order_behind(m.context, before);
+  if (!r && !ranges.empty()) table().own_streams[m.context].uploaded = s->progress.last.load();
+  return r ? r : order_behind_uploads(m.context, before);
 }
 
 // Allocates the device copy: at the address of the host memory if it can lie there. Call with the

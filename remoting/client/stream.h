@@ -25,6 +25,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   bool legacy = false;
   Progress progress;
   std::atomic<int> host_functions{0};  // submitted and not complete
+  uint64_t after_upload = 0;  // of mapped memory: its position; guarded by the mutex of mapped.cc
   std::atomic<bool> capturing{false};
   std::shared_ptr<Capture> capture;                        // guarded by the mutex of capture.cc
   std::map<CUstreamAttrID, CUstreamAttrValue> attributes;  // guarded by the context's mutex
