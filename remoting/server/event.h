@@ -32,6 +32,9 @@ struct EventState {
   std::shared_ptr<DriverEvent> current;
   uint32_t stream = 0;    // of the newest record
   uint64_t sequence = 0;  // of the newest record in its stream queue; 0: it was not parked
+  // The newest launch of a graph that may have recorded it, in its stream queue.
+  uint32_t maybe_stream = 0;
+  uint64_t maybe_sequence = 0;
   std::shared_ptr<SharedEvent> shared;  // null, except for an event that sessions may share
   bool in_graph = false;  // a graph node names the event, which keeps one version from now on
 };

@@ -116,7 +116,8 @@ bool handlers::query_event(Pipeline& p, const Record& r) {
     status = it->second.shared->is_complete(it->second.shared->newest()) ? CUDA_SUCCESS
                                                                          : CUDA_ERROR_NOT_READY;
   else if (it != s.events.end() && it->second.current)
-    status = p.queues.satisfied({it->second.stream, it->second.sequence, 0, 0, {}})
+    status = p.queues.has_run(it->second.stream, it->second.sequence) &&
+                     p.queues.has_run(it->second.maybe_stream, it->second.maybe_sequence)
                  ? s.cu.cuEventQuery(it->second.current->handle)
                  : CUDA_ERROR_NOT_READY;
   s.reply(reply, status);

@@ -42,16 +42,22 @@ Dependencies RecordOrder::dependencies_of(const Record& r) const {
     if (auto it = launches_.find(exec); it != launches_.end())
       require(d, it->second.launch.queue, it->second.launch.sequence);
     for (uint32_t id : s_.graph_events.named(exec).awaited)
-      if (EventState* e = graph_event(id)) require(d, e->stream, e->sequence);
+      if (EventState* e = graph_event(id)) require(d, *e);
   }
   EventState* e = r.operation->op == Op::wait_event ? named_event(r) : nullptr;
-  if (e) require(d, e->stream, e->sequence);
+  if (e) require(d, *e);
   return d;
+}
+
+// Adds what may record an event.
+void RecordOrder::require(Dependencies& d, const EventState& e) const {
+  require(d, e.stream, e.sequence);
+  require(d, e.maybe_stream, e.maybe_sequence);
 }
 
 // Adds a record of another stream for which to wait, unless it has run.
 void RecordOrder::require(Dependencies& d, uint32_t queue, uint64_t sequence) const {
-  if (queues_.satisfied({queue, sequence, 0, 0, {}})) return;
+  if (queues_.has_run(queue, sequence)) return;
   if (d.sequence) {
     d.more.emplace_back(queue, sequence);
     return;
@@ -125,10 +131,11 @@ void RecordOrder::bind_launch(const Record& r, uint64_t sequence) {
     e.sequence = sequence;
   };
   GraphEvents::Named named = s_.graph_events.named(exec);
-  for (uint32_t id : named.maybe_recorded) {
-    EventState* e = graph_event(id);
-    if (e && queues_.satisfied({e->stream, e->sequence, 0, 0, {}})) bind(*e);
-  }
+  for (uint32_t id : named.maybe_recorded)
+    if (EventState* e = graph_event(id)) {
+      e->maybe_stream = r.head.stream;
+      e->maybe_sequence = sequence;
+    }
   for (uint32_t id : named.recorded)
     if (EventState* e = graph_event(id)) bind(*e);
 }
@@ -171,7 +178,7 @@ void RecordOrder::bind_event(Record& r) {
     if (!e->current || (in_use && !e->in_graph))
       e->current = std::make_shared<DriverEvent>(s_.cu, e->flags);
     e->stream = r.head.stream;
-    e->sequence = 0;
+    e->sequence = e->maybe_sequence = 0;
   }
   r.event = e->current;
   if (!e->shared || s_.stream(r.head.stream)->capturing) return;

@@ -38,6 +38,7 @@ class RecordOrder {
   bool is_captured(const Record& r, const StreamState& st) const;
   EventState* graph_event(uint32_t id) const;  // null: it exists no longer
   void bind_launch(const Record& r, uint64_t sequence);
+  void require(Dependencies& d, const EventState& e) const;
   void require(Dependencies& d, uint32_t queue, uint64_t sequence) const;
   Dependencies dependencies_of(const Record& r) const;
   Admission park(const Record& r, const StreamState& st, const Dependencies& dependencies);

@@ -52,6 +52,8 @@ class StreamQueues {
   // Returns the changes since the last call. Only queues of streams are paused.
   std::vector<PauseChange> take_pause_changes() { return std::exchange(pause_changes_, {}); }
   bool satisfied(const Dependencies& d) const;
+  // True if a parked record has run. Sequence 0: it was not parked.
+  bool has_run(uint32_t queue, uint64_t sequence) const;
   // True if nothing is parked that the legacy stream orders before new work of this stream.
   bool legacy_order_holds(const StreamState& st) const;
 
@@ -101,7 +103,6 @@ class StreamQueues {
   Queue& make_busy(uint32_t queue, const LegacyOrder& order);
   uint64_t append(uint32_t queue, const LegacyOrder& order, const Record& record,
                   const Dependencies& dependencies);
-  bool has_run(uint32_t queue, uint64_t sequence) const;
   bool ready(uint32_t id, const Queue& q) const;
   bool run_head(uint32_t id);
   bool run_pass();
