@@ -33,8 +33,12 @@ bool Arbiter::needs(const Accounts::value_type& entry) const {
   return entry.second.wants || entry.first == holder_;
 }
 
+bool Arbiter::takes_part(const Accounts::value_type& entry) const {
+  return needs(entry) || entry.second.pauses.is_expected();
+}
+
 bool Arbiter::is_chosen_here(const Accounts::value_type& entry) const {
-  return needs(entry) && (!entry.second.joint || entry.first == holder_);
+  return !entry.second.joint || entry.first == holder_;
 }
 
 // Returns the account that is present if there is only one, or end().
@@ -90,7 +94,10 @@ void Arbiter::charge(Microseconds now) {
   Account& a = it->second;
   Microseconds used = now - charged_until_;
   charged_until_ = now;
-  charge(a, used);
+  if (is_free_)
+    a.charged += used;
+  else
+    charge(a, used);
   if (carry_ == Carry::yes) return;
   a.balance = std::max<Microseconds>(a.balance, 0);
   a.reserve = std::max<Microseconds>(a.reserve, 0);
@@ -110,7 +117,13 @@ void Arbiter::charge_late(Microseconds now) {
 void Arbiter::end_turn(Microseconds now) {
   charge(now);
   holder_.clear();
+  is_free_ = false;
   ends_at_ = revoked_at_ = kNever;
+}
+
+void Arbiter::set_end(const Account& a, Microseconds now) {
+  is_free_ = has_paid_pause() && !was_late_ && !a.joint && !may_use_credit(a);
+  ends_at_ = now + (was_late_ || is_free_ ? kTurn : turn_length(a));
 }
 
 void Arbiter::grant(const Id& id, Microseconds now) {
@@ -120,8 +133,8 @@ void Arbiter::grant(const Id& id, Microseconds now) {
   was_late_ = accounts_.at(id).late_until != kNever;
   accounts_.at(id).late_turn_at = now;
   charge_late(now);
-  const Account& a = accounts_.at(id);
-  ends_at_ = a.joint ? kNever : now + (was_late_ ? kTurn : turn_length(a));
+  set_end(accounts_.at(id), now);
+  if (accounts_.at(id).joint) ends_at_ = kNever;
   revoked_at_ = kNever;
   if (called_ == id) called_.clear();
 }
@@ -131,7 +144,7 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
   auto it = accounts_.upper_bound(last_);
   for (size_t i = 0; i < accounts_.size(); ++i, ++it) {
     if (it == accounts_.end()) it = accounts_.begin();
-    if (is_chosen_here(*it) && (this->*eligible)(it->second)) return it;
+    if (needs(*it) && is_chosen_here(*it) && (this->*eligible)(it->second)) return it;
   }
   return accounts_.end();
 }
@@ -140,7 +153,7 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
 Microseconds Arbiter::rounds_to_next_turn(bool chosen_here) const {
   Microseconds rounds = kNever;
   for (auto& entry : accounts_)
-    if (needs(entry) && is_chosen_here(entry) == chosen_here && !is_capped(entry.second) &&
+    if (takes_part(entry) && is_chosen_here(entry) == chosen_here && !is_capped(entry.second) &&
         entry.second.balance <= 0)
       rounds = std::min(rounds, -entry.second.balance / quantum(entry.second) + 1);
   return rounds;
@@ -157,7 +170,7 @@ bool Arbiter::begin_round() {
     if (is_capped(a)) continue;
     // NOLINTNEXTLINE(custom-unchecked-product): as many rounds as a debt of turns needs
     a.balance += rounds * quantum(a);
-    if (!needs(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
+    if (!takes_part(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
     if (a.joint) a.balance = std::min(a.balance, quantum(a));
   }
   return true;
@@ -177,7 +190,9 @@ Arbiter::Accounts::iterator Arbiter::pick(Microseconds now) {
   if (has_reserves_)
     if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
   if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
-  return begin_round() ? after_last(&Arbiter::may_use_balance) : accounts_.end();
+  if (!has_paid_pause() && begin_round())
+    if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
+  return has_paid_pause() ? pick_in_pause(now) : accounts_.end();
 }
 
 void Arbiter::end_late(Microseconds now) {
@@ -199,24 +214,23 @@ void Arbiter::end_expired(Microseconds now) {
   charge(now);
   auto next = pick(now);
   if (next == accounts_.end() || next->first != holder_) {
-    if (was_late_) return end_late(now);
-    revoked_at_ = now;
-    return;
+    return was_late_ ? end_late(now) : revoke(now);
   }
   last_ = holder_;
-  ends_at_ = now + turn_length(next->second);
+  set_end(next->second, now);
 }
 
 void Arbiter::advance(Microseconds now) {
   if (is_open()) return;
   accrue(now);
   charge_late(now);
+  pay_for_pauses(now);
   if (!holder_.empty()) end_expired(now);
-  if (!holder_.empty()) return;
-  if (auto next = pick(now); next != accounts_.end()) {
+  if (auto next = holder_.empty() ? pick(now) : accounts_.end(); next != accounts_.end()) {
     next->second.wants = false;
     grant(next->first, now);
   }
+  if ((is_free_ || holder_.empty()) && has_paid_pause() && has_waiting()) pays_since_ = now;
 }
 
 Microseconds Arbiter::next_deadline(Microseconds now) const {
@@ -227,6 +241,7 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
   for (auto& [id, a] : accounts_) {
     if (a.wants && a.late_until != kNever && !(a.joint && is_late_for_long(a, now)))
       first = std::min(first, std::max(now + 1, a.late_turn_at + kLateTurns));
+    if (a.pauses.is_expected()) first = std::min(first, a.pauses.next(now));
     if (a.wants && has_reserve(a) && !(a.joint && may_use_reserve(a))) {
       Microseconds lack = std::max<Microseconds>(threshold(a) - a.reserve, 0);
       // NOLINTNEXTLINE(custom-unchecked-product): at most a turn and a debt of turns
@@ -265,6 +280,7 @@ void Arbiter::remove(const Id& id, Microseconds now) {
   if (called_ == id) called_.clear();
   late_drained(id, now);
   a.present = a.wants = a.joint = false;
+  a.pauses.expire();
   a.left_at = now;
   a.left_with = a.balance = std::min<Microseconds>(a.balance, 0);
   forget_settled(now);
@@ -275,6 +291,7 @@ void Arbiter::remove(const Id& id, Microseconds now) {
 // Who has the GPU for itself has no turns, so no late one either.
 void Arbiter::begin_open(Microseconds now) {
   end_turn(now);
+  pays_since_ = kNever;
   for (auto& [id, a] : accounts_) a.late_until = kNever;
 }
 
@@ -323,7 +340,10 @@ void Arbiter::want(const Id& id, Microseconds now) {
   if (it == accounts_.end()) return;
   if (id != holder_ || is_revoked()) {
     accrue(now);
+    pay_for_pauses(now);
+    it->second.pauses.end(now);
     it->second.wants = true;
+    if (is_free_ && !it->second.joint && may_use_credit(it->second)) revoke(now);
   }
   advance(now);
 }
@@ -334,7 +354,7 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
   accrue(now);
   if (id == holder_) {
     end_turn(now);
-    it->second.balance = wants ? it->second.balance : std::min<Microseconds>(it->second.balance, 0);
+    if (!wants) begin_pause(it->second, now);
   }
   it->second.wants = wants;
   advance(now);
@@ -378,7 +398,10 @@ void Arbiter::begin(Microseconds now) {
 }
 
 void Arbiter::revoke(Microseconds now) {
-  if (!holder_.empty() && !is_revoked()) revoked_at_ = now;
+  if (holder_.empty() || is_revoked()) return;
+  charge(now);
+  is_free_ = false;
+  revoked_at_ = now;
 }
 
 Arbiter::Id Arbiter::take_overdue() {

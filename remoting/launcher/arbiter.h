@@ -10,6 +10,11 @@
 // the time until its work has drained all the same. Its work may wait for work that has no turn, so
 // the account gets a turn from time to time whatever it owes; that turn does not drain either.
 //
+// An account in a pause (see Pauses) keeps its credit and gets the next turn when it is back. Until
+// it is back, another account may use the GPU without paying; after that it pays until its work has
+// drained. One that owes more than a turn may not: the GPU waits for the end of a short pause. The
+// account in the pause pays while accounts wait, so pauses cost as much as work.
+//
 // A joint account gets its turns here and on other GPUs together, so it is not chosen here: the
 // caller says when, see JointTurns.
 //
@@ -25,6 +30,7 @@
 
 #include "control/messages.h"
 #include "control/turn_messages.h"
+#include "launcher/pauses.h"
 
 namespace busbar::launcher {
 
@@ -106,6 +112,7 @@ class Arbiter {
     Microseconds reserved_at = 0;
     Microseconds fraction = 0;  // of the reserve, in hundredths
     Microseconds charged = 0;
+    Pauses pauses;
     Microseconds left_at = 0, left_with = 0;  // time of the departure, balance at that time
   };
   using Accounts = std::map<Id, Account>;
@@ -114,8 +121,12 @@ class Arbiter {
   static Microseconds quantum(const Account& a) { return kRound * a.share.percent / 100; }
   static Microseconds threshold(const Account& a) { return std::min(kTurn, quantum(a)); }
   bool may_use_reserve(const Account& a) const;
+  bool may_use_credit(const Account& a) const { return may_use_reserve(a) || may_use_balance(a); }
+  bool may_use_pause(const Account& a) const { return !is_capped(a) && a.balance > -threshold(a); }
+  bool may_use_long_pause(const Account& a) const { return !is_capped(a); }
   Microseconds turn_length(const Account& a) const;
   bool needs(const Accounts::value_type& entry) const;
+  bool takes_part(const Accounts::value_type& entry) const;
   bool is_chosen_here(const Accounts::value_type& entry) const;
   Microseconds rounds_to_next_turn(bool chosen_here) const;
   static bool is_late_for_long(const Account& a, Microseconds now) {
@@ -137,9 +148,19 @@ class Arbiter {
   bool may_use_balance(const Account& a) const;
   bool begin_round();
   Accounts::iterator pick(Microseconds now);
+  void set_end(const Account& a, Microseconds now);
   Accounts::iterator late_for_long(Microseconds now);
   void end_late(Microseconds now);
   void end_expired(Microseconds now);
+
+  // ---- pauses ----
+  static bool is_in_paid_pause(const Account& a);
+  bool has_paid_pause() const;
+  bool has_waiting() const;
+  Microseconds end_of_short_pauses() const;
+  void begin_pause(Account& a, Microseconds now);
+  void pay_for_pauses(Microseconds now);
+  Accounts::iterator pick_in_pause(Microseconds now);
 
   const Carry carry_;
   Accounts accounts_;
@@ -148,8 +169,11 @@ class Arbiter {
   bool was_late_ = false;       // the holder, when it got its turn
   bool has_reserves_ = false;   // some account has credit by the clock
   bool has_late_ = false;       // some account may have a late turn
+  bool has_pauses_ = false;     // some account may be expected back
+  bool is_free_ = false;        // the holder uses the pause of another account
   uint32_t turn_ = 0;
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
+  Microseconds pays_since_ = kNever;  // those in a pause
 };
 
 }  // namespace busbar::launcher

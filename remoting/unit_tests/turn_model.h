@@ -220,6 +220,9 @@ class Session {
       pass();
     });
   }
+  void wake_after(Nanoseconds delay) {
+    events_.after(delay, [this] { wake(); });
+  }
   server::TurnGate gate{0, send, this, [] { return g_now; }};
 
  private:

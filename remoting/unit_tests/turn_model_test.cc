@@ -9,8 +9,9 @@
 namespace busbar::model {
 namespace {
 
-constexpr double kMostError = 1;         // points, over kMeasured
-constexpr double kMostErrorOfMixed = 6;  // over a second, with kernels of kLong
+constexpr double kMostError = 1;          // points, over kMeasured
+constexpr double kMostErrorOfPauses = 2;  // a notice makes each pause longer
+constexpr double kMostErrorOfMixed = 6;   // over a second, with kernels of kLong
 constexpr Nanoseconds kShort = 8 * kMicrosecond, kLong = 20 * kMillisecond;
 constexpr Nanoseconds kWarmUp = 2 * kSecond, kMeasured = 10 * kSecond;
 // Until the longest kernels of mixed_kernels() are known, and what they overran is paid for.
@@ -137,6 +138,47 @@ TEST(TurnModel, NeighbourWithoutWorkCostsNothing) {
     running.run_for(kMeasured);
     EXPECT_LE(running.idle, 2) << length << " ns";
   }
+}
+
+// A program that has no work for a time after some kernels.
+struct Burst {
+  uint64_t kernels;
+  Nanoseconds length, pause;
+  double busy() const {  // alone
+    return (double)(kernels * length) / (double)(kernels * length + pause);
+  }
+};
+
+Program bursts(const Burst& burst) {
+  auto back_at = std::make_shared<Nanoseconds>(kNever);
+  return [burst, back_at](Session& s) {
+    if (s.unfinished) return;
+    if (*back_at == kNever) {
+      *back_at = g_now + burst.pause;
+      return s.wake_after(burst.pause);
+    }
+    if (g_now < *back_at) return;
+    *back_at = kNever;
+    for (uint64_t i = 0; i < burst.kernels; ++i) s.submit(kernels(burst.length).front());
+  };
+}
+
+TEST(TurnModel, TenantWithPausesGetsItsShareOfTheTimeThatItUsesAlone) {
+  Burst burst{10, kMillisecond, 3 * kMillisecond};
+  for (Nanoseconds length : {kMillisecond, 50 * kMillisecond, 400 * kMillisecond}) {
+    Tenants running({{90, bursts(burst)}, {10, repeat(kernels(length))}}, Planted::none, kSecond);
+    running.run_for(60 * kSecond);
+    EXPECT_GE(running.got[0], 90 * burst.busy() - kMostError) << length << " ns";
+    EXPECT_GE(running.got[1], 10 - kMostError) << length << " ns";
+  }
+}
+
+// It works 10 us and lets the GPU wait for 7 ms.
+TEST(TurnModel, PausesCostAsMuchAsWork) {
+  Burst burst{1, 10 * kMicrosecond, 7 * kMillisecond};
+  Tenants running({{50, bursts(burst)}, {50, repeat(kernels(50 * kMillisecond))}});
+  running.run_for(60 * kSecond);
+  EXPECT_GE(running.got[1], 50 - kMostError);
 }
 
 TEST(TurnModel, CappedTenantGetsItsCapBesideOthersAndAlone) {
@@ -268,6 +310,29 @@ std::vector<Tenant> random_tenants(Random& random) {
     tenants.push_back({percent, repeat(random_steps(random), 1 + random.below(300))});
   }
   return tenants;
+}
+
+// Tenants of which some have pauses. Returns how many points one of them gets too little.
+double lack_beside_pauses(Random& random) {
+  std::vector<Tenant> tenants = random_tenants(random);
+  std::vector<double> due;
+  for (Tenant& tenant : tenants) {
+    due.push_back(tenant.percent);
+    if (random.below(3) == 0) continue;
+    Burst burst{1 + random.below(40), kMillisecond, random.between(30e3, 12e6)};
+    tenant.program = bursts(burst);
+    due.back() *= burst.busy();
+  }
+  Tenants running(tenants);
+  running.run_for(2 * kMeasured);
+  double lack = 0;
+  for (size_t i = 0; i < due.size(); ++i) lack = std::max(lack, due[i] - running.got[i]);
+  return lack;
+}
+
+TEST(TurnModel, RandomTenantsWithPausesGetTheirShares) {
+  Random random(1);
+  for (int i = 0; i < 12; ++i) EXPECT_LE(lack_beside_pauses(random), kMostErrorOfPauses) << i;
 }
 
 double largest_error(size_t tenants) {
