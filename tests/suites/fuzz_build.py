@@ -16,7 +16,7 @@ from pathlib import Path
 from deploy.supervisor import BUILD, ROOT
 from tests.remoting.conftest import cuda_include
 from tests.suites.fuzz_faults import FAULTS, REMOTING, Fault
-from tests.suites.fuzz_targets import GENERATED, TARGETS, Target
+from tests.suites.fuzz_targets import GENERATED, LIBRARY, TARGETS, Target
 
 FOLDER = BUILD.parent / "fuzz"
 FLAGS = (
@@ -44,6 +44,10 @@ def write_faulty(fault: Fault, folder: Path) -> Path:
     return file
 
 
+def object_of(source: Path) -> str:
+    return f"objects/{source.parent.name}-{source.stem}.o"
+
+
 def object_rules(source: Path, output: str, headers: Path | None = None) -> list[str]:
     return [f"build {output}: compile {source}", f"  first = {f'-I{headers}' if headers else ''}"]
 
@@ -62,11 +66,10 @@ def faulty_objects(fault: Fault, folder: Path) -> tuple[dict[Path, str], list[st
 def link_rules(
     target: Target, output: str, faulty: dict[Path, str], rule: str = "link"
 ) -> list[str]:
-    plain = {s: f"objects/{s.parent.name}-{s.stem}.o" for s in target.sources}
-    # The first definition of an inline function counts.
-    objects = [*faulty.values(), *(o for s, o in plain.items() if s not in faulty)]
+    # The first definition of a function counts, so a faulty object replaces one of the library.
+    objects = [*faulty.values(), *(object_of(s) for s in target.sources if s not in faulty)]
     libraries = " ".join(target.libraries)
-    return [f"build {output}: {rule} {' '.join(objects)}", f"  libraries = {libraries}"]
+    return [f"build {output}: {rule} {' '.join(objects)} library.a", f"  libraries = {libraries}"]
 
 
 def limits_rules() -> list[str]:
@@ -78,7 +81,7 @@ def limits_rules() -> list[str]:
     return [
         "rule link_program",
         f"  command = clang++ {flags} $in -o $out $libraries",
-        *object_rules(source, f"objects/{source.parent.name}-{source.stem}.o"),
+        *object_rules(source, object_of(source)),
         *link_rules(target, LIMITS, {}, "link_program"),
     ]
 
@@ -92,9 +95,12 @@ def build_rules() -> str:
         "  depfile = $out.d",
         "rule link",
         f"  command = clang++ {' '.join(FLAGS)} $in -o $out $libraries",
+        "rule archive",
+        "  command = rm -f $out && ar rcs $out $in",
+        f"build library.a: archive {' '.join(object_of(s) for s in LIBRARY)}",
     ]
-    for source in sorted({s for target in TARGETS.values() for s in target.sources}):
-        lines += object_rules(source, f"objects/{source.parent.name}-{source.stem}.o")
+    for source in sorted({*LIBRARY, *(s for target in TARGETS.values() for s in target.sources)}):
+        lines += object_rules(source, object_of(source))
     for name, target in TARGETS.items():
         lines += link_rules(target, name, {})
         for number, fault in enumerate(FAULTS[name].values()):
