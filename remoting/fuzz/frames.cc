@@ -21,7 +21,7 @@ namespace {
 std::vector<uint8_t> frames_of(const uint8_t* p, size_t n) {
   std::vector<uint8_t> out;
   while (n >= 2) {
-    wire::FrameHeader h{p[1], (uint16_t)(p[0] % 13), 0};
+    wire::FrameHeader h{p[1], (uint16_t)(p[0] % 14), 0};
     p += 2;
     n -= 2;
     if (h.bytes > n) h.bytes = (uint32_t)n;

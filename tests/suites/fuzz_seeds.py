@@ -101,14 +101,14 @@ def valid_frames() -> dict[str, bytes]:
         "unknown graph output": frame(GRAPH_OUTPUT, "IIQ", UNKNOWN, 0, 0),
         "shared data": frame(SHARED_DATA, "QQQI", FLAT_TRANSFER, 0, 64, 1),
         "kernel output": frame(KERNEL_OUTPUT, "", data=b"text"),
-        "pause": frame(PAUSE, "I", 1) + frame(PAUSE, "I", 0),
+        "pause": frame(PAUSE, "II", 1, STREAM) + frame(PAUSE, "II", 0, STREAM),
         "partition size": frame(PARTITION_SIZE, "IIQ", 0, 1, 1 << 30),
         "memory wanted": frame(MEMORY_WANTED, ""),
     }
 
 
 def malformed_frames() -> dict[str, bytes]:
-    short = {f"short{kind}": frame(kind, "") for kind in range(13)}
+    short = {f"short{kind}": frame(kind, "") for kind in range(14)}
     return short | {
         "huge": struct.pack("<IHH", 1 << 31, 2, 0),
         "half": struct.pack("<IHH", 64, 2, 0) + bytes(8),
@@ -132,7 +132,7 @@ def frame_seeds() -> dict[str, bytes]:
         for name, content in raw.items()
         for flags in range(4)
     }
-    listed = b"".join(bytes([kind, 24]) + struct.pack("<QQQ", 2, 0, 1) for kind in range(1, 11))
+    listed = b"".join(bytes([kind, 24]) + struct.pack("<QQQ", 2, 0, 1) for kind in range(1, 14))
     return seeds | {"list": b"\0" + listed}
 
 

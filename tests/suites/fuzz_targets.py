@@ -100,6 +100,11 @@ TARGETS = {
         frame_seeds,
         2048,
         SSL,
+        functions=(
+            *(f"Link::{n}" for n in ("parse_frames", "deliver_transfer", "deliver_graph_output")),
+            *(f"Link::handle_{n}" for n in ("frame", "pause", "partition_size", "graph_output")),
+            *(f"Link::handle_{n}" for n in ("reply", "shared_data", "completion")),
+        ),
     ),
     "images": Target(
         (
