@@ -49,6 +49,12 @@ schema = schemathesis.openapi.from_dict(document)
 # PostgreSQL and our texts reject NUL, which schemas cannot express concisely.
 schema.config.generation.update(allow_x00=False)
 schema.config.phases.coverage.enabled = HAS_BOUNDARIES
+# `If-Match: *` does not match an object that does not exist (RFC 9110, 13.1.1).
+for check in (
+    schema.config.checks.positive_data_acceptance,
+    schema.config.checks.negative_data_rejection,
+):
+    check.expected_statuses = [*check.expected_statuses, "412"]
 OPERATIONS_WITH_CROSS_FIELD_RULES = {
     *(
         f"GET /api/v1/{kind}/{{object_id}}/metrics"
