@@ -155,18 +155,29 @@ def fetch_ca(url: str) -> str:
 
     Raises ApiError for anything but the URL of an appliance.
     """
+    return ca_in(fetch_unverified(url), url)
+
+
+def fetch_unverified(url: str) -> httpx.Response:
+    """Return the response with the CA certificates. Raises ApiError if there is none."""
     if not url.startswith("https://"):
         raise ApiError(f"The URL must be https://ADDRESS:PORT (was: {url}).", EXIT_USAGE)
     import httpx
 
     try:
         with httpx.Client(verify=False, trust_env=False, timeout=20) as unverified:  # noqa: S501
-            pem = str(unverified.get(f"{url}/api/v1/ca").json()["ca_pem"])
-        split_certificates(pem)
+            return unverified.get(f"{url}/api/v1/ca")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ApplianceUnreachable(
             f"Cannot connect to {url}: {error}. Check address, port and firewall."
         ) from None
+
+
+def ca_in(response: httpx.Response, url: str) -> str:
+    """Return the CA certificates of a response. Raises ApiError if it is of another server."""
+    try:
+        pem = str(response.json()["ca_pem"])
+        split_certificates(pem)
     except (ValueError, KeyError, TypeError):
         raise ApiError(f"There is no Busbar appliance at {url}.") from None
     return pem

@@ -46,6 +46,7 @@ TABLE = {
     "capacity": Place("gpu_commands", "capacity"),
     "notifications": Place("settings_commands", "notifications"),
     "install-line": Place("install_line_command", "install_line"),
+    "doctor": Place("doctor_command", "doctor"),
     "login": Place("login_command", "login"),
     "resize": Place("resize_command", "resize"),
     "smi": Place("smi_command", "smi"),

@@ -1,0 +1,26 @@
+"""What one check of `busbar doctor` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remoting.cli.api import ApiError
+
+OK, WARNING, FAILED = "ok", "warning", "failed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the output, with the same fields as a row of a node's preflight."""
+
+    check: str
+    state: str
+    found: str
+    fix: str = ""
+    """A sentence that says what to do; empty if the state is OK."""
+
+
+def failed(check: str, error: ApiError, fix: str = "") -> Finding:
+    """Return the finding of an error. The sentences after its first one say what to do."""
+    found, end, rest = str(error).partition(". ")
+    return Finding(check, FAILED, found + end.strip(), rest or fix)

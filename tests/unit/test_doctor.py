@@ -1,0 +1,129 @@
+"""Findings of `busbar doctor` for faults that need no appliance."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from remoting.cli.api import ApiError
+from remoting.cli.doctor_appliance import Answer, clock_finding, fix_of_certificate, port_finding
+from remoting.cli.doctor_finding import failed
+from remoting.cli.doctor_library import fix_of_library, run_probe
+from remoting.cli.doctor_network import Attempt
+from remoting.cli.doctor_nodes import Node, bandwidth_finding, port_findings, waiting_finding
+
+CLOSED = ("127.0.0.1", 9)
+NOT_YET_VALID, OTHER_ADDRESS, OTHER_ISSUER = 9, 64, 19
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state", "found"),
+    [
+        (1.2, "ok", "Equal to that of the appliance."),
+        (-20.0, "ok", "20 s ahead of the appliance."),
+        (3600.0, "warning", "3600 s behind the appliance."),
+        (-3600.0, "warning", "3600 s ahead of the appliance."),
+        (None, "warning", "The appliance tells no time."),
+    ],
+)
+def test_clock_is_compared_with_the_appliance(ahead: float, state: str, found: str) -> None:
+    finding = clock_finding(ahead)
+    assert (finding.state, finding.found) == (state, found)
+    assert ("timedatectl set-ntp true" in finding.fix) == (state == "warning")
+
+
+@pytest.mark.parametrize(
+    ("code", "fix"),
+    [
+        (NOT_YET_VALID, "Set the clock of this machine"),
+        (OTHER_ADDRESS, "--advertise"),
+        (OTHER_ISSUER, "busbar login https://a:1 --ca-sha256 sent"),
+    ],
+)
+def test_certificate_that_is_not_trusted_has_a_remedy_of_its_own(code: int, fix: str) -> None:
+    answer = Answer({"sent": ""}, None)
+    assert fix in fix_of_certificate(code, "https://a:1", answer, {"trusted": ""})
+
+
+def test_one_line_for_each_node_also_if_its_port_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        both = Node("both", (CLOSED, listening.getsockname()[:2]))
+        closed = Node("closed", (CLOSED, ("no.invalid", 1)))
+        found = list(port_findings([both, closed, Node("none", ())]))
+    assert [(f.check, f.state) for f in found] == [
+        ("node port", "ok"),
+        ("node port", "failed"),
+        ("node port", "failed"),
+        ("round trip", "ok"),
+    ]
+    assert "127.0.0.1:9 refuses connections, no.invalid:1 is not found by name" in found[1].found
+    assert "firewalls" in found[1].fix
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.0002, "ok"), (0.02, "warning")])
+def test_slow_call_is_a_warning(seconds: float, state: str) -> None:
+    finding = waiting_finding("call", "A call", seconds)
+    assert finding.state == state and bool(finding.fix) == (state == "warning")
+    assert f"at most {1 / seconds:,.0f} calls a second" in finding.found
+
+
+@pytest.mark.parametrize(("rate", "state"), [(1e9, "ok"), (1e7, "warning")])
+def test_slow_copy_is_a_warning(rate: float, state: str) -> None:
+    finding = bandwidth_finding(rate)
+    assert finding.state == state and bool(finding.fix) == (state == "warning")
+    assert f"1 GiB takes {(1 << 30) / rate:.1f} s" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        ("failed to map segment from shared object", "--prefix FOLDER"),
+        ("version `GLIBC_2.28' not found", "glibc 2.28 or later"),
+        ("Error relocating libcuda.so.1: symbol not found", "glibc 2.28 or later"),
+        ("invalid ELF header", "Install the client again"),
+    ],
+)
+def test_library_that_cannot_be_loaded_has_a_remedy(error: str, fix: str) -> None:
+    assert fix in fix_of_library({"error": error}, Path("/opt/busbar/libcuda.so.1"))
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (["/no/such/python"], "/no/such/python cannot be started: No such file or directory"),
+        (["sleep", "60"], "it did not end within"),
+        (["false"], "it ended with the exit code 1"),
+        (["sh", "-c", "echo here >&2; echo no JSON"], "here"),
+    ],
+    ids=["absent", "endless", "silent", "garbage"],
+)
+def test_program_that_tells_nothing_is_a_finding(command: list[str], error: str) -> None:
+    assert run_probe(command, {"PATH": "/usr/bin:/bin"}, 1.0)["error"].startswith(error)
+
+
+def test_endless_look_up_of_a_name_does_not_hold_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = threading.Event()
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: end.wait())
+    monkeypatch.setattr("remoting.cli.doctor_appliance.CONNECT_SECONDS", 0.05)
+    finding = port_finding("https://appliance:8443")
+    end.set()
+    assert finding.state == "failed" and "does not answer" in finding.found
+
+
+def test_attempt_raises_the_error_of_its_call() -> None:
+    def refuse() -> None:
+        raise ApiError("no")
+
+    with pytest.raises(ApiError):
+        Attempt(refuse).result(60)
+
+
+def test_error_is_split_into_what_was_found_and_what_to_do() -> None:
+    finding = failed("sign-in", ApiError("Not signed in. Sign in with: busbar login A"), "other")
+    assert (finding.found, finding.fix) == ("Not signed in.", "Sign in with: busbar login A")
+    assert failed("sign-in", ApiError("It is closed."), "Open it.").fix == "Open it."
