@@ -14,6 +14,8 @@ ARCHIVE_SHA256='@ARCHIVE_SHA256@'
 ARCHIVE_KIB='@ARCHIVE_KIB@'
 INSTALLED_KIB='@INSTALLED_KIB@'
 TRIES=8
+OTHER_SYSTEM='Use a container or machine with Debian 10, Ubuntu 20.04, RHEL 8 or later.'
+OTHER_FOLDER='Choose another folder: sh client.sh --prefix FOLDER'
 
 usage() {
   cat <<TEXT
@@ -47,17 +49,33 @@ require_python() {
     || fail "Python 3.10 or later is needed; python3 is $(python3 --version 2>&1)."
   libc=$(python3 -c 'import os; print(os.confstr("CS_GNU_LIBC_VERSION"))' 2>/dev/null) || libc=
   case $libc in
-    'glibc 2.'[0-9] | 'glibc 2.1'[0-9] | 'glibc 2.2'[0-7]) fail "glibc 2.28 or later is needed; this is $libc." ;;
+    'glibc 2.'[0-9] | 'glibc 2.1'[0-9] | 'glibc 2.2'[0-7]) fail "glibc 2.28 or later is needed; this is $libc. $OTHER_SYSTEM" ;;
     'glibc '*) ;;
-    *) fail "The client needs glibc 2.28 or later; this system has another C library." ;;
+    *) fail "The client needs glibc 2.28 or later; this system has another C library, such as musl. $OTHER_SYSTEM" ;;
   esac
+  python3 -c 'import _ctypes, _ssl, fcntl, tarfile, zlib' 2>/dev/null \
+    || fail "python3 lacks a module of its standard library: _ctypes, _ssl, fcntl, tarfile or zlib. Install all of Python, on Debian: apt-get install python3"
 }
 
-# require_space FOLDER KIB: FOLDER, or the first one above it that exists, has room for so much
-require_space() {
-  have df || return 0
+# existing FOLDER: FOLDER, or the first one above it that exists
+existing() {
   place=$1
   while [ ! -d "$place" ]; do place=$(dirname "$place"); done
+  printf '%s' "$place"
+}
+
+# require_folder FOLDER: it can be written, and its commands can run
+require_folder() {
+  place=$(existing "$1")
+  [ -w "$place" ] || fail "$1 cannot be written. $OTHER_FOLDER"
+  python3 -c 'import os, sys; sys.exit(bool(os.statvfs(sys.argv[1]).f_flag & os.ST_NOEXEC))' "$place" \
+    || fail "$1 is on a file system that is mounted noexec: no command can run there. $OTHER_FOLDER"
+}
+
+# require_space FOLDER KIB
+require_space() {
+  have df || return 0
+  place=$(existing "$1")
   free=$(df -Pk "$place" | { read -r _ && read -r _ _ _ free _ && printf '%s' "$free"; }) || return 0
   [ "$free" -ge "$2" ] 2>/dev/null || fail "$place has $free KiB left; $2 KiB are needed. Free space first."
 }
@@ -92,7 +110,7 @@ fetch() {
   try=1
   until fetch_once "$1" "$2"; do
     refuse "$?"
-    [ "$try" -lt "$TRIES" ] || fail "$URL/install/$1 cannot be fetched: $(cat "$work/message")"
+    [ "$try" -lt "$TRIES" ] || fail "$URL/install/$1 cannot be fetched. Check the network to it, and run this script again. $(cat "$work/message")"
     sleep "$try"
     try=$((try + 1))
   done
@@ -127,6 +145,7 @@ install_package() {
 
 install_archive() {
   require_python
+  require_folder "$prefix"
   require_space "$prefix" "$INSTALLED_KIB"
   require_space "$work" "$ARCHIVE_KIB"
   fetch "$ARCHIVE" "$work/$ARCHIVE" "$ARCHIVE_SHA256"
@@ -164,7 +183,8 @@ main() {
   if [ -z "$prefix" ] && [ "$(id -u)" = 0 ] && have dpkg && [ "$(dpkg --print-architecture)" = amd64 ]; then
     install_package
   else
-    [ -n "$prefix" ] || { [ "$(id -u)" = 0 ] && prefix=/usr/local; } || prefix=${HOME:?}/.local
+    [ -n "$prefix" ] || { [ "$(id -u)" = 0 ] && prefix=/usr/local; } || prefix=${HOME:+$HOME/.local}
+    [ -n "$prefix" ] || fail "HOME is not set. $OTHER_FOLDER"
     install_archive
   fi
   report

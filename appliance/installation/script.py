@@ -19,6 +19,12 @@ TO_PEM = (
     ' >"$d/ca.pem"'
 )
 
+REFUSE = (
+    '{ rm -r "$d"; echo "Nothing was run: another machine answers, or the CA was rotated.'
+    ' Take a new line from: busbar install-line" >&2; false; }'
+)
+"""Not `exit`, which would end the shell of the person who pasted the line."""
+
 
 def installation_script(url: str, authority: PinnedAuthority, packages: Packages) -> str:
     """Return the script with the address, the CA and the hashes of this appliance."""
@@ -54,6 +60,6 @@ def wget_line(url: str, ca_sha256: str) -> str:
 
 
 def line(ca_sha256: str, fetch_ca: str, fetch_script: str) -> str:
-    compare = f'echo "{ca_sha256}  $d/ca.der" | sha256sum -c'
-    steps = ("d=$(mktemp -d)", fetch_ca, compare, TO_PEM, fetch_script, 'sh "$d/client.sh"')
-    return " && ".join(steps)
+    compare = f'{{ echo "{ca_sha256}  $d/ca.der" | sha256sum -c || {REFUSE}; }}'
+    run = 'sh "$d/client.sh" && rm -r "$d"'
+    return " && ".join(("d=$(mktemp -d)", fetch_ca, compare, TO_PEM, fetch_script, run))

@@ -66,4 +66,7 @@ try:
         for old in set(os.listdir(versions)) - {"lock", version, *previous}:
             shutil.rmtree(os.path.join(versions, old), ignore_errors=True)
 except (OSError, tarfile.TarError, EOFError) as error:
-    sys.exit(f"client.sh: The client was not installed in {prefix}: {error}.")
+    sys.exit(
+        f"client.sh: The client was not installed in {prefix}: {error}. Mend that, or choose"
+        " another folder: sh client.sh --prefix FOLDER"
+    )

@@ -21,8 +21,8 @@ def install_line(
 ) -> None:
     """Print the shell line that installs the client on another machine.
 
-    The line contains the fingerprint of the appliance's CA and trusts nothing else. End it before
-    the last && to read the script before you run it.
+    The line contains the fingerprint of the appliance's CA and trusts nothing else. To read the
+    script before you run it, leave out the end of the line from `&& sh` on.
     """
     found = client().request("GET", "client-installation")
     if not found["packages"]:

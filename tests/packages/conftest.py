@@ -6,8 +6,11 @@ take minutes to compile: ./test --long complete.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,9 @@ import pytest
 
 from deploy import client_libraries
 from deploy.packages import PACKAGES, build_client
+from remoting.cli.api import Context
+from tests.appliance.appliance_process import ApplianceProcess, started
+from tests.packages.installing import CURL, Bare, bare
 from tests.system.conftest import pool, session_pool
 
 __all__ = ["pool", "session_pool"]
@@ -68,3 +74,40 @@ def installed(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Insta
     command += ["--no-index", "--find-links", str(packages), "busbar-client"]
     subprocess.run(["unshare", "--map-root-user", "-n", *command], check=True)
     return Installed(folder)
+
+
+@pytest.fixture(scope="module")
+def served(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copies of the packages, which a test may replace."""
+    folder = tmp_path_factory.mktemp("served") / "client"
+    folder.mkdir()
+    for pattern in ("*.deb", "*.tar.gz"):
+        (found,) = packages.glob(pattern)
+        shutil.copy(found, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def appliance(served: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
+    folder = tmp_path_factory.mktemp("appliance")
+    with started(folder, BUSBAR_CLIENT_PACKAGES=str(served)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def user(appliance: ApplianceProcess) -> Context:
+    token = appliance.manage("create_token", "--role", "user", "--hours", "1")
+    return Context(appliance.url, token, (appliance.data / "ca.pem").read_text())
+
+
+@pytest.fixture
+def new_machine() -> Iterator[Callable[..., Bare]]:
+    """Make a machine outside of the folders of pytest, which serve their own user only."""
+    with tempfile.TemporaryDirectory(prefix="busbar-machine-") as folder:
+        Path(folder).chmod(0o755)
+        yield lambda *programs: bare(Path(folder) / "machine", *programs)
+
+
+@pytest.fixture
+def machine(new_machine: Callable[..., Bare]) -> Bare:
+    return new_machine(*CURL)

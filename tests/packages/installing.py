@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.appliance.appliance_process import ApplianceProcess
+
 NEEDED = (
     *("sh", "cat", "cut", "uname", "mktemp", "rm", "id", "df", "dirname", "sleep", "chmod"),
     *("base64", "sha256sum", "readlink"),
@@ -15,6 +17,7 @@ NEEDED = (
 """Programs of every Linux. Others are added by name: this machine has more than a bare one."""
 PLAIN_UID = 65534
 CURL = ("curl", "python3")
+WGET = ("wget", "python3")
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,21 @@ def bare(folder: Path, *programs: str) -> Bare:
     if os.geteuid() == 0:
         os.chown(folder / "home", PLAIN_UID, PLAIN_UID)
     return Bare(folder)
+
+
+def script_of(appliance: ApplianceProcess) -> str:
+    return appliance.get("/install/client.sh").decode()
+
+
+def assert_installed(machine: Bare) -> None:
+    done = machine.run("sh", "-c", f"{machine.command} --version")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("busbar ")
+    assert (machine.command.parent / "busbar-smi").exists()
+    assert len(machine.versions) == 1
+
+
+def assert_nothing_installed(machine: Bare) -> None:
+    assert not machine.command.exists()
+    assert not list(machine.home.glob("busbar-client.*")), "the temporary folder is left"
+    assert machine.versions == []

@@ -6,74 +6,23 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from appliance.fleet.certificates import create_authority
 from remoting.cli.api import Api, Context
-from tests.appliance.appliance_process import ApplianceProcess, started
+from tests.appliance.appliance_process import ApplianceProcess
 from tests.packages.cutting_server import cutting_server
-from tests.packages.installing import CURL, Bare, bare
-
-WGET = ("wget", "python3")
-
-
-@pytest.fixture(scope="module")
-def served(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copies of the packages, which a test may replace."""
-    folder = tmp_path_factory.mktemp("served") / "client"
-    folder.mkdir()
-    for pattern in ("*.deb", "*.tar.gz"):
-        (found,) = packages.glob(pattern)
-        shutil.copy(found, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def appliance(served: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
-    folder = tmp_path_factory.mktemp("appliance")
-    with started(folder, BUSBAR_CLIENT_PACKAGES=str(served)) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def user(appliance: ApplianceProcess) -> Context:
-    token = appliance.manage("create_token", "--role", "user", "--hours", "1")
-    return Context(appliance.url, token, (appliance.data / "ca.pem").read_text())
-
-
-@pytest.fixture
-def new_machine() -> Iterator[Callable[..., Bare]]:
-    """Make a machine outside of the folders of pytest, which serve their own user only."""
-    with tempfile.TemporaryDirectory(prefix="busbar-machine-") as folder:
-        Path(folder).chmod(0o755)
-        yield lambda *programs: bare(Path(folder) / "machine", *programs)
-
-
-@pytest.fixture
-def machine(new_machine: Callable[..., Bare]) -> Bare:
-    return new_machine(*CURL)
-
-
-def script_of(appliance: ApplianceProcess) -> str:
-    return appliance.get("/install/client.sh").decode()
-
-
-def assert_installed(machine: Bare) -> None:
-    done = machine.run("sh", "-c", f"{machine.command} --version")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("busbar ")
-    assert (machine.command.parent / "busbar-smi").exists()
-    assert len(machine.versions) == 1
-
-
-def assert_nothing_installed(machine: Bare) -> None:
-    assert not machine.command.exists()
-    assert not list(machine.home.glob("busbar-client.*")), "the temporary folder is left"
-    assert machine.versions == []
+from tests.packages.installing import (
+    CURL,
+    WGET,
+    Bare,
+    assert_installed,
+    assert_nothing_installed,
+    script_of,
+)
 
 
 @pytest.mark.parametrize("programs", [CURL, WGET], ids=["curl", "wget"])
