@@ -1,4 +1,4 @@
-"""The examples of the guide to jobs, as sudo, cron, systemd and scripts run them."""
+"""The examples of the guide to a user's machine, as sudo, cron, systemd and scripts run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 if os.geteuid() != 0:
     pytest.skip("needs root", allow_module_level=True)
 
-GUIDE = (ROOT / "docs" / "guides" / "jobs.md").read_text()
+GUIDE = (ROOT / "docs" / "guides" / "use-gpus.md").read_text()
 CRON = ("env", "-i", "HOME=/root", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin")
 """The environment of a cron job (crontab(5))."""
 SYSTEMD_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
