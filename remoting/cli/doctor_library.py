@@ -36,9 +36,10 @@ def run_probe(
     seconds: float,
     descriptors: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Run the probe and return what it prints; `error` says why it has not ended well.
+    """Run the probe and return what it prints. `error` says why a program has no GPU.
 
-    It has no terminal, so a shell around it cannot take this one.
+    It has no terminal, so a shell around it cannot take this one. `is_silent` is true if it printed
+    nothing of its own.
     """
     try:
         done = subprocess.run(
@@ -52,17 +53,21 @@ def run_probe(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"it did not end within {seconds:.0f} s"}
+        return silent(f"it did not end within {seconds:.0f} s")
     except OSError as error:
-        return {"error": f"{command[0]} cannot be started: {error.strerror}"}
-    printed, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        return silent(f"{command[0]} cannot be started: {error.strerror}")
+    errors = done.stderr.decode(errors="replace")
     try:
-        found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
-        found = {"error": last_line(errors) or f"it ended with the exit code {done.returncode}"}
+        return silent(last_line(errors) or f"it ended with the exit code {done.returncode}")
     if "error" in found and (told := told_by_library(errors)):
         found["error"] = told
     return found
+
+
+def silent(error: str) -> dict[str, Any]:
+    return {"error": error, "is_silent": True}
 
 
 def last_line(text: str) -> str:
@@ -145,13 +150,16 @@ def own_driver() -> str:
 
 
 def shell_findings(environment: Mapping[str, str], library: Path) -> Iterator[Finding]:
-    """Yield a warning if the startup files of the user's shell hide the client library."""
+    """Yield a warning if the startup files of the user's shell hide the client library.
+
+    Files that need a terminal may end the shell before it starts a program.
+    """
     shell = os.environ.get("SHELL", "")
     if Path(shell).name not in SHELLS:
         return
     command = [shell, "-ic", shlex.join(command_of("load"))]
     found = run_probe(command, environment, LOAD_SECONDS)
-    if is_library(found, library):
+    if is_library(found, library) or found.get("is_silent"):
         return
     text = f"A program that {shell} starts {described(found)}."
     fix = (

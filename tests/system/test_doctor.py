@@ -151,6 +151,12 @@ def test_startup_file_of_the_shell_that_hides_the_library_is_a_warning(
     assert "Look in the startup files of the shell" in done.stdout
 
 
+def test_startup_file_that_needs_a_terminal_is_no_fault(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("tty || exit 1\n")
+    done = doctor(pool)
+    assert done.returncode == 0 and "warning  library" not in done.stdout
+
+
 def test_other_library_in_ld_preload_is_found(pool: Pool, tmp_path: Path) -> None:
     shutil.copy(BUILD / "client" / "libcuda.so.1", tmp_path)
     done = doctor(pool, LD_PRELOAD=f"{tmp_path}/libcuda.so.1")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import ssl
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from remoting.cli.api import ApiError
-from remoting.cli.doctor_appliance import Answer, clock_finding, fix_of_certificate, port_finding
+from appliance.fleet.certificates import load_authority, server_certificate
+from remoting.cli.api import ApiError, Context
+from remoting.cli.doctor_appliance import (
+    Answer,
+    appliance_findings,
+    clock_finding,
+    fix_of_certificate,
+    port_finding,
+)
 from remoting.cli.doctor_finding import failed
 from remoting.cli.doctor_library import fix_of_library, run_probe
 from remoting.cli.doctor_network import Attempt
@@ -17,6 +29,54 @@ from remoting.cli.doctor_nodes import Node, bandwidth_finding, port_findings, wa
 
 CLOSED = ("127.0.0.1", 9)
 NOT_YET_VALID, OTHER_ADDRESS, OTHER_ISSUER = 9, 64, 19
+
+
+class Behind(BaseHTTPRequestHandler):
+    """An appliance that refuses all tokens, and whose clock has stopped."""
+
+    ca_pem = ""
+
+    def do_GET(self) -> None:
+        if self.path != "/api/v1/ca":
+            return self.send_error(401)
+        content = json.dumps({"ca_pem": self.ca_pem}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return "Sun, 06 Nov 1994 08:49:37 GMT"
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    """A server whose certificate is for 127.0.0.1."""
+    authority = load_authority(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*server_certificate(authority, tmp_path, ["127.0.0.1"]))
+    monkeypatch.setattr(Behind, "ca_pem", authority.pem)
+    with HTTPServer(("", 0), Behind) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield Context(f"https://127.0.0.1:{server.server_port}", "", authority.pem)
+        server.shutdown()
+        thread.join()
+
+
+def test_clock_of_the_appliance_comes_from_its_answer(behind: Context) -> None:
+    found = {f.check: f for f in appliance_findings(behind)}
+    assert (found["certificate"].state, found["sign-in"].state) == ("ok", "failed")
+    assert found["clock"].state == "warning" and "ahead of" in found["clock"].found
+
+
+def test_certificate_for_another_name_is_found(behind: Context) -> None:
+    other = replace(behind, url=behind.url.replace("127.0.0.1", "127.0.0.2"))
+    found = {f.check: f for f in appliance_findings(other)}
+    assert found["certificate"].state == "failed" and "--advertise" in found["certificate"].fix
 
 
 @pytest.mark.parametrize(
