@@ -148,11 +148,12 @@ def fix_of_certificate(code: int, url: str, answer: Answer, trusted: dict[str, s
             "Sign in with the address of the appliance that `busbar install-line` prints there, or"
             " ask an administrator to add this one with --advertise."
         )
+    # No line that can be pasted has a fingerprint which only the answer vouches for.
     sent, expected = next(iter(answer.authorities)), next(iter(trusted))
     return (
-        f"Ask an administrator for the fingerprint of the CA. If it is {sent}, sign in again:"
-        f" busbar login {url} --ca-sha256 {sent}  If it is {expected}, another machine answers at"
-        " this address: send it no password."
+        f"Ask an administrator for the fingerprint of the CA. If it is that of the answer, {sent},"
+        f" sign in again: busbar login {url} --ca-sha256 FINGERPRINT  If it is still {expected},"
+        " another machine answers at this address: send it no password."
     )
 
 

@@ -223,7 +223,8 @@ def test_other_ca_is_found_with_both_fingerprints(
     found = findings_of(ca_pem=create_authority(tmp_path / "other").pem)
     assert list(found) == ["library", *REMOTE[:3]]
     assert found["certificate"].state == "failed"
-    assert f"--ca-sha256 {pool.stack.ca_fingerprint()}" in found["certificate"].fix
+    assert f"that of the answer, {pool.stack.ca_fingerprint()}," in found["certificate"].fix
+    assert f"--ca-sha256 {pool.stack.ca_fingerprint()}" not in found["certificate"].fix
     assert "another machine answers" in found["certificate"].fix
     assert found["clock"].state == "ok"
 

@@ -100,7 +100,7 @@ def test_clock_is_compared_with_the_appliance(ahead: float, state: str, found: s
     [
         (NOT_YET_VALID, "Set the clock of this machine"),
         (OTHER_ADDRESS, "--advertise"),
-        (OTHER_ISSUER, "busbar login https://a:1 --ca-sha256 sent"),
+        (OTHER_ISSUER, "busbar login https://a:1 --ca-sha256 FINGERPRINT"),
     ],
 )
 def test_certificate_that_is_not_trusted_has_a_remedy_of_its_own(code: int, fix: str) -> None:
