@@ -6,9 +6,11 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
+from deploy.supervisor import ROOT
 from remoting.bench.partitions.launcher_rows import launcher_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
 from remoting.bench.partitions.resize_rows import resize_rows
@@ -16,11 +18,15 @@ from remoting.bench.partitions.rows import Row
 from remoting.bench.partitions.share_rows import (
     KERNELS_US,
     SHARES,
+    beside_shared_row,
     bursty_row,
     capped_row,
+    idle_neighbour_row,
     lost_row,
-    mixed_row,
+    mixed_lengths_row,
+    pauses_row,
     share_row,
+    thirds_row,
 )
 from remoting.bench.partitions.tenants import Bench, software_gpu
 from remoting.bench.partitions.window_rows import window_rows
@@ -32,20 +38,33 @@ GRANULARITIES = ("20 us", "2 ms")
 
 def shares(bench: Bench) -> list[Row]:
     rows = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
+    rows += [mixed_lengths_row(bench, p) for p in SHARES if len(p) == 2]
     return rows + [share_row(bench, (30, 70), k) for k in ("wide grids", "graphs")]
+
+
+def modes(bench: Bench) -> list[Row]:
+    rows = [capped_row(bench, k) for k in GRANULARITIES]
+    kinds = [(m, k) for m in ("capped", "guaranteed") for k in GRANULARITIES]
+    return rows + [beside_shared_row(bench, *kind) for kind in kinds]
+
+
+def pauses(bench: Bench) -> list[Row]:
+    return [bursty_row(bench), thirds_row(bench), *(pauses_row(bench, k) for k in KERNELS_US)]
+
+
+def lost(bench: Bench) -> list[Row]:
+    rows = [lost_row(bench, p, k) for p in ((50, 50), (25, 25, 50)) for k in GRANULARITIES]
+    return rows + [idle_neighbour_row(bench, k) for k in GRANULARITIES]
 
 
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "shares": shares,
-    "modes": lambda b: (
-        [capped_row(b, k) for k in GRANULARITIES]
-        + [mixed_row(b, k) for k in GRANULARITIES]
-        + [bursty_row(b)]
-    ),
+    "modes": modes,
+    "pauses": pauses,
     "windows": lambda b: [
         r for p in ((30, 70), (25, 25, 50)) for k in GRANULARITIES for r in window_rows(b, p, k)
     ],
-    "lost": lambda b: [lost_row(b, p, k) for p in ((50, 50), (25, 25, 50)) for k in GRANULARITIES],
+    "lost": lost,
     "launcher": lambda _: launcher_rows(),
     "neighbours": neighbour_rows,
     "resize": lambda b: resize_rows(b, RESIZE_PERIODS * b.seconds),
@@ -56,7 +75,9 @@ def run(seconds: float, parts: list[str]) -> dict[str, Any]:
     with software_gpu(seconds) as bench:
         results = [r for part in parts for r in PARTS[part](bench)]
     machine = {"processor": platform.processor() or platform.machine(), "driver": "software GPU"}
-    return {"machine": machine | {"cores": len(os.sched_getaffinity(0))}, "results": results}
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+    cores = len(os.sched_getaffinity(0))
+    return {"commit": commit, "machine": machine | {"cores": cores}, "results": results}
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 Row = dict[str, object]
 
 
@@ -11,6 +13,7 @@ def row(name: str, unit: str, value: float, target: float, **more: object) -> Ro
     return {"name": name, "value": round(value, 2), "unit": unit, "target": target, "met": met} | {
         "clock": "executed blocks",
         "turn": "10 ms",
+        "load": round(os.getloadavg()[0], 1),
         **more,
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remoting.bench.partitions.rows import Row, row
-from remoting.bench.partitions.tenants import BATCH_US, Bench, Load
+from remoting.bench.partitions.tenants import BATCH_US, MIN_BATCH, Bench, Load
 
 SHARES = ((10, 90), (30, 70), (50, 50), (25, 25, 50), (15, 35, 20, 30))
 KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0, "50 ms": 50_000.0}
@@ -17,6 +17,10 @@ SHARE_ERROR_POINTS = 1.0
 LOST_PERCENT = 2.0
 CAPPED_PERCENT = 30
 BURST_PERCENT, BURST_EVERY_MS, BURST_KERNEL_US = 20, 200, 500.0
+PAUSED_PERCENT, PAUSED_EVERY_MS, PAUSED_WORK_MS = 90, 13, 10
+MIXED_US, MIXED_BATCH, MIXED_LONG = 8.0, 3100, 100
+THIRDS_EVERY_MS, THIRDS_SPEEDUP = 60, 2.5
+IDLE_MS = 1_000_000
 
 
 def loads_of(bench: Bench, kind: str) -> Load:
@@ -58,14 +62,24 @@ def capped_row(bench: Bench, kind: str) -> Row:
     return row(name, "points", got - CAPPED_PERCENT, SHARE_ERROR_POINTS, got=[round(got, 2)])
 
 
-def mixed_row(bench: Bench, kind: str) -> Row:
-    """Return the share error of a capped tenant beside a shared one that takes the rest."""
+def beside_shared_row(bench: Bench, mode: str, kind: str) -> Row:
+    """Return the share error of a capped or guaranteed tenant beside a shared one."""
     percents = [CAPPED_PERCENT, 100 - CAPPED_PERCENT]
     load = loads_of(bench, kind)
-    got = percents_of(bench.rounds_per_second(percents, ["capped", "shared"], [load] * 2))
-    name = f"share error, {bench.seconds:.0f} s: {percents[0]} capped beside {percents[1]} shared"
+    got = percents_of(bench.rounds_per_second(percents, [mode, "shared"], [load] * 2))
+    name = f"share error, {bench.seconds:.0f} s: {percents[0]} {mode} beside {percents[1]} shared"
     points = errors(got, percents)
     return row(f"{name}, {kind}", "points", points, SHARE_ERROR_POINTS, got=got)
+
+
+def mixed_lengths_row(bench: Bench, percents: Sequence[int]) -> Row:
+    """Return the share error of kernels of two lengths beside short ones, by their time."""
+    mixed = bench.load(MIXED_US, MIXED_US * MIXED_BATCH, [f"long={MIXED_LONG}"])
+    work = bench.work(percents, ["shared"] * 2, [mixed, bench.load(MIXED_US)])
+    got = percents_of([w.nanoseconds for w in work])
+    name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, 8 us and 20 ms"
+    points = errors(got, percents)
+    return row(f"{name} beside 8 us", "points", points, SHARE_ERROR_POINTS, got=got)
 
 
 def bursty_row(bench: Bench) -> Row:
@@ -78,6 +92,37 @@ def bursty_row(bench: Bench) -> Row:
     missed = 100 * abs(work[0] - demand) / sum(work)
     name = f"bursts of {BURST_PERCENT} % with a share of 50 % beside a steady one"
     return row(name, "points", missed, SHARE_ERROR_POINTS, got=percents_of(work))
+
+
+def pauses_row(bench: Bench, kind: str) -> Row:
+    """Return what a tenant with short pauses, which needs less than its share, gets too little."""
+    kernel_us = PAUSED_WORK_MS * 1000 / MIN_BATCH
+    paused = bench.load(kernel_us, PAUSED_WORK_MS * 1000.0, [f"every={PAUSED_EVERY_MS}"])
+    percents = [PAUSED_PERCENT, 100 - PAUSED_PERCENT]
+    (alone,) = bench.rounds_per_second([100], ["exclusive"], [paused])
+    work = bench.rounds_per_second(percents, ["shared"] * 2, [paused, loads_of(bench, kind)])
+    lacks = 100 * (1 - work[0] / alone)
+    name = f"pauses of {PAUSED_EVERY_MS - PAUSED_WORK_MS} ms with a share of {PAUSED_PERCENT} %"
+    return row(f"{name} beside {kind}", "%", lacks, LOST_PERCENT, got=work, alone=alone)
+
+
+def thirds_row(bench: Bench) -> Row:
+    """Return the time of three programs that use a third each, of that one after another."""
+    third_us = THIRDS_EVERY_MS * 1000.0 / 3
+    load = bench.load(BURST_KERNEL_US, third_us, [f"every={THIRDS_EVERY_MS}"])
+    (alone,) = bench.rounds_per_second([100], ["exclusive"], [load])
+    together = sum(bench.rounds_per_second([33] * 3, ["shared"] * 3, [load] * 3))
+    name = "three programs that use a third each, time together of one after another"
+    return row(name, "x", alone / together, 1 / THIRDS_SPEEDUP, together=together, alone=alone)
+
+
+def idle_neighbour_row(bench: Bench, kind: str) -> Row:
+    """Return what a tenant completes less because another one has no work."""
+    load, idle = loads_of(bench, kind), Load(1, options=(f"every={IDLE_MS}",))
+    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
+    beside = bench.rounds_per_second([50, 50], ["shared"] * 2, [load, idle])[0]
+    lost = 100 * (1 - beside / whole)
+    return row(f"throughput lost: beside an idle tenant, {kind}", "%", lost, LOST_PERCENT)
 
 
 def lost_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:

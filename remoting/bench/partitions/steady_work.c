@@ -5,6 +5,7 @@
  *   blocks=N   each kernel has N blocks instead of one
  *   graph=N    N kernels are one graph, which is launched instead of them
  *   copies=N   copies of N bytes on the GPU instead of kernels
+ *   long=N     the last N kernels of a batch are 2500 times as long
  *   every=MS   begins a batch every MS milliseconds instead of at once
  *   times      prints when each batch has completed, in nanoseconds of CLOCK_MONOTONIC */
 #include <cuda.h>
@@ -28,11 +29,11 @@ static const char* PTX =
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, %tid.x;\n"
     "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
     "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
-enum { BATCHES = 2 };
+enum { BATCHES = 2, LONG = 2500 };
 
 static struct {
-  unsigned rounds, batch, blocks, graph, copies, every, times;
-} options = {1000, 32, 1, 0, 0, 0, 0};
+  unsigned rounds, batch, blocks, graph, copies, long_ones, every, times;
+} options = {1000, 32, 1, 0, 0, 0, 0, 0};
 static CUfunction busy;
 static CUdeviceptr data, copied;
 static CUstream stream;
@@ -42,12 +43,13 @@ static void read_option(const char* text) {
   sscanf(text, "blocks=%u", &options.blocks);
   sscanf(text, "graph=%u", &options.graph);
   sscanf(text, "copies=%u", &options.copies);
+  sscanf(text, "long=%u", &options.long_ones);
   sscanf(text, "every=%u", &options.every);
   if (!strcmp(text, "times")) options.times = 1;
 }
 
-static void launch_kernel(void) {
-  void* params[] = {&data, &options.rounds};
+static void launch_kernel(unsigned rounds) {
+  void* params[] = {&data, &rounds};
   OK(cuLaunchKernel(busy, options.blocks, 1, 1, 1, 1, 1, 0, stream, params, 0));
 }
 
@@ -65,7 +67,7 @@ static void prepare(void) {
   OK(cuMemAlloc(&copied, options.copies + 4));
   if (!options.graph) return;
   OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  for (unsigned i = 0; i < options.graph; ++i) launch_kernel();
+  for (unsigned i = 0; i < options.graph; ++i) launch_kernel(options.rounds);
   OK(cuStreamEndCapture(stream, &g));
   OK(cuGraphInstantiateWithFlags(&graph, g, 0));
 }
@@ -77,7 +79,7 @@ static void submit_batch(void) {
     else if (options.copies)
       OK(cuMemcpyDtoDAsync(copied, data, options.copies, stream));
     else
-      launch_kernel();
+      launch_kernel(options.rounds * (i < options.batch - options.long_ones ? 1 : LONG));
   }
 }
 

@@ -160,13 +160,19 @@ class Bench:
         with tenants(self.node, self.program, environments, loads) as running:
             yield running
 
+    def work(
+        self, percents: Sequence[int], modes: Sequence[str], loads: Sequence[Load]
+    ) -> list[Work]:
+        """Return what each tenant completes in the seconds of the benchmark."""
+        with self.running(percents, modes, loads) as running:
+            return work_of(self.node, running, self.seconds)
+
     def rounds_per_second(
         self, percents: Sequence[int], modes: Sequence[str], loads: Sequence[Load]
     ) -> list[float]:
-        """Return the work that each tenant completes in a second."""
-        with self.running(percents, modes, loads) as running:
-            work = work_of(self.node, running, self.seconds)
-        return [w.blocks * t.rounds / self.seconds for w, t in zip(work, running, strict=True)]
+        """Return the work that each tenant completes in a second, all kernels of equal length."""
+        work = self.work(percents, modes, loads)
+        return [w.blocks * x.rounds / self.seconds for w, x in zip(work, loads, strict=True)]
 
 
 @contextmanager
