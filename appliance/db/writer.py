@@ -118,9 +118,7 @@ def run_each_in_savepoint(
             raise
 
     if _state.in_batch:
-        for item in items:
-            work(item)
-        return []
+        return run_each(what, items, work, name, (Exception,))
     return run_each(what, items, run, name, propagates)
 
 
