@@ -9,7 +9,6 @@ against an admitted one. The constraint gpu_claimed_once decides between reports
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -22,11 +21,10 @@ from appliance.db.change_log import Topic
 from appliance.db.prepared import Select
 from appliance.db.writer import write_transaction
 from appliance.inventory.models import Gpu, GpuQuerySet, Node, NodeState
+from appliance.runtime.each import run_each
 
 if TYPE_CHECKING:
     from appliance.inventory.reports import ReportedGpu
-
-log = logging.getLogger(__name__)
 
 MAX_NAMES = 4
 """GPUs that an event names."""
@@ -124,11 +122,8 @@ def release_duplicates() -> None:
     Each claim is passed on by itself, so that the error of one, such as a race that another
     controller won, stops neither the others nor the scheduler.
     """
-    for (gpu_id,) in ENDED_CLAIMS.rows():
-        try:
-            pass_on_ended_claim(gpu_id)
-        except Exception:
-            log.exception("duplicates: claim not passed on, retrying in a second: gpu=%s", gpu_id)
+    ended = [gpu_id for (gpu_id,) in ENDED_CLAIMS.rows()]
+    run_each("duplicates: passing on of claim", ended, pass_on_ended_claim)
 
 
 @write_transaction
