@@ -25,6 +25,7 @@ from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import run_each_in_savepoint, write_transaction
+from appliance.runtime.each import convert_each
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import AllocationSettings
 
@@ -75,7 +76,7 @@ def evict_expired() -> None:
     """Evict allocations with an expired notice, lifetime, idle limit or lease.
 
     An open session renews the lease of its allocation. An allocation that its lifetime holds has
-    no lease. One that cannot be evicted does not keep the others.
+    no lease. One that cannot be read or evicted does not keep the others.
     """
     now = timezone.now()
     states = [AllocationState.QUEUED, AllocationState.PREPARING, *RUNNING]
@@ -83,10 +84,15 @@ def evict_expired() -> None:
         Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True)
     )
     rows = Allocation.objects.filter(state__in=states).values_list(*ExpiryRow._fields)
-    due = [e for columns in rows if (e := expiry_of(ExpiryRow(*columns), now, in_use))]
+    found, _ = convert_each(
+        "allocations: reading of expiry",
+        [ExpiryRow(*columns) for columns in rows],
+        lambda row: expiry_of(row, now, in_use),
+        lambda row: row.pk,
+    )
     run_each_in_savepoint(
         "allocations: eviction",
-        due,
+        filter(None, found),
         lambda e: evict(allocation_id=e.pk, reason=e.reason, grace_seconds=e.grace_seconds),
         lambda e: e.pk,
     )

@@ -13,6 +13,19 @@ from appliance.allocations.snapshot import (
 )
 
 
+def check_readable(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Wait | None:
+    """Return a wait if a quota of the request's subjects could not be read, or None."""
+    for subject in pending.subjects:
+        entitlement = snapshot.entitlements.get(subject)
+        if entitlement and entitlement.unreadable:
+            return Wait(
+                WaitingRule.ERROR,
+                f"The appliance failed to read the quota of the {subject.kind} and tries again; "
+                "see its log.",
+            )
+    return None
+
+
 def check_limits(
     snapshot: SchedulerSnapshot, pending: PendingAllocation, placement: Placement
 ) -> Wait | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from appliance.allocations.limits import check_limits
+from appliance.allocations.limits import check_limits, check_readable
 from appliance.allocations.placement import NoPlacement, Placement, place
 from appliance.allocations.reclaim import reclaim
 from appliance.allocations.snapshot import (
@@ -121,6 +121,8 @@ def try_pool(
     first: PendingAllocation | None,
 ) -> Start | Wait:
     """Place a request in one pool and check limits, order and reservations."""
+    if wait := check_readable(snapshot, pending):
+        return wait
     key = (pool_id, pending.request, pending.growth)
     if reason := snapshot.failed_placements.get(key):
         return Wait(WaitingRule.CAPACITY, reason)
@@ -193,6 +195,11 @@ def check_reservation(
     begun = snapshot.now >= r.starts_at
     if not begun and (pending.preemptible or (ends_at is not None and ends_at <= r.starts_at)):
         return None
+    if r.request is None:
+        return Wait(
+            WaitingRule.ERROR,
+            "The appliance failed to read a reservation of the pool and tries again; see its log.",
+        )
     pool = snapshot.pools[pool_id]
     gpus = subtract_shares(pool.gpus, placement.shares)
     missing = r.request.gpu_count - snapshot.reserved_gpus_in_use(r)

@@ -99,7 +99,8 @@ def may_preempt(
     """Return whether the request may preempt the allocation.
 
     In its own project, a request preempts allocations of lower priority. In another project, it
-    preempts borrowed capacity if the request is within its own quota or an active reservation.
+    preempts borrowed capacity if the request is within its own quota or an active reservation. What
+    a project borrows is unknown while its quota cannot be read.
     """
     if victim.project_id == pending.project_id:
         return victim.priority < pending.priority
@@ -109,6 +110,8 @@ def may_preempt(
         return False
     project = Subject(SubjectKind.PROJECT, victim.project_id)
     entitlement = snapshot.entitlements.get(project)
+    if entitlement and entitlement.unreadable:
+        return False
     quota = entitlement.quota_percent or 0 if entitlement else 0
     leaving = sum(
         a.percent

@@ -14,7 +14,7 @@ from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size
-from appliance.allocations.scheduler import raise_failure, run_tick
+from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
 from appliance.allocations.sizes import SizedPartition
 from appliance.allocations.snapshot import (
     ActiveAllocations,
@@ -64,7 +64,7 @@ def resize(
         wait_for_capacity(allocation, partitions)
     else:
         resizing.grant(allocation)
-        run_tick()
+        run_tick_for_others()
 
 
 def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:

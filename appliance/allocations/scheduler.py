@@ -26,7 +26,7 @@ from appliance.runtime.setting_sections import AllocationSettings
 log = logging.getLogger(__name__)
 
 FAILED = Wait(
-    WaitingRule.ERROR, "The appliance failed to start the request and tries again; see its log."
+    WaitingRule.ERROR, "The appliance failed to grant the request and tries again; see its log."
 )
 
 
@@ -42,7 +42,7 @@ def run_tick() -> dict[UUID, Wait]:
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
     for row in rows:
-        if row.state == AllocationState.QUEUED and row.pk not in queued:
+        if row.pk not in queued:
             waits[row.pk] = FAILED
             wait(row, FAILED)
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()], waits):
@@ -51,12 +51,16 @@ def run_tick() -> dict[UUID, Wait]:
             waits[allocation_id] = decision
             wait(allocation, decision)
         elif run_each_in_savepoint(
-            "scheduler: start", [allocation], partial(start, decision=decision), lambda a: a.pk
+            "scheduler: start", [allocation], partial(start, decision=decision), key
         ):
             waits[allocation_id] = FAILED
-            allocation.refresh_from_db()
-            wait(allocation, FAILED)
+            run_each_in_savepoint("scheduler: failed start", [allocation], wait_after_failure, key)
     return waits
+
+
+def run_tick_for_others() -> None:
+    """Run a tick after a change that is complete without it. The next tick repeats a failed one."""
+    run_each_in_savepoint("scheduler: tick", ["after a release"], lambda _: run_tick())
 
 
 def raise_failure(wait: Wait | None) -> None:
@@ -91,15 +95,13 @@ def start(allocation: Allocation, decision: Start) -> None:
 
 def wait(allocation: Allocation, decision: Wait) -> None:
     """Record the reason for waiting if it changed, and announce evictions."""
-    reason = decision.reason[:500]
-    if (allocation.waiting_rule, allocation.waiting_reason) != (decision.rule, reason):
-        queued = allocation.state == AllocationState.QUEUED
-        Allocation.objects.filter(pk=allocation.pk, state=allocation.state).update(
-            waiting_rule=decision.rule, waiting_reason=reason
+    if differs(allocation, decision):
+        run_each_in_savepoint(
+            "scheduler: reason for waiting",
+            [allocation],
+            partial(record_reason, decision=decision),
+            key,
         )
-        change_log.record(Topic.ALLOCATION, allocation.pk)
-        kind = lifecycle.PREPARE_TASK if queued else lifecycle.RESIZE_TASK
-        task_log(path=allocation.path, kind=kind, message=decision.reason)
 
     def preempt(victim: UUID) -> None:
         evict(
@@ -110,6 +112,31 @@ def wait(allocation: Allocation, decision: Wait) -> None:
         )
 
     run_each_in_savepoint("scheduler: preemption", decision.evictions, preempt)
+
+
+def differs(allocation: Allocation, decision: Wait) -> bool:
+    told = (allocation.waiting_rule, allocation.waiting_reason)
+    return told != (decision.rule, decision.reason[:500])
+
+
+def record_reason(allocation: Allocation, decision: Wait) -> None:
+    Allocation.objects.filter(pk=allocation.pk, state=allocation.state).update(
+        waiting_rule=decision.rule, waiting_reason=decision.reason[:500]
+    )
+    change_log.record(Topic.ALLOCATION, allocation.pk)
+    queued = allocation.state == AllocationState.QUEUED
+    kind = lifecycle.PREPARE_TASK if queued else lifecycle.RESIZE_TASK
+    task_log(path=allocation.path, kind=kind, message=decision.reason)
+
+
+def wait_after_failure(allocation: Allocation) -> None:
+    """Record the failure of a start, which may have changed the row in memory."""
+    allocation.refresh_from_db()
+    wait(allocation, FAILED)
+
+
+def key(allocation: Allocation) -> UUID:
+    return allocation.pk
 
 
 @write_transaction

@@ -24,7 +24,7 @@ from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
-from appliance.allocations.scheduler import raise_failure, run_tick
+from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
 from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
 from appliance.allocations.snapshot_loader import load_snapshot
@@ -262,7 +262,7 @@ def record_applied_generation(
             if len(ended) == len(partitions):
                 lifecycle.finish_release(allocation)
     if freed:
-        run_tick()
+        run_tick_for_others()
 
 
 def held_bytes(
@@ -303,5 +303,5 @@ def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
     )
     lifecycle.finish_release(allocation)
     record(allocation, "force_released", {}, {"freed_partitions": freed})
-    run_tick()
+    run_tick_for_others()
     return allocation

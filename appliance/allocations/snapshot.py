@@ -61,6 +61,8 @@ class Entitlement:
     borrows: bool = True
     """The subject may exceed its quota while capacity is idle."""
     weight: float = 1.0
+    unreadable: bool = False
+    """The quota could not be read: nothing starts for the subject, and it loses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,8 @@ class Reservation:
     name: str
     pool_id: UUID
     project_id: UUID
-    request: Request
+    request: Request | None
+    """None: it could not be read, so nothing else starts in the pool."""
     starts_at: datetime
     ends_at: datetime
 
@@ -248,6 +251,7 @@ class SchedulerSnapshot:
         )
         return (
             r is not None
+            and r.request is not None
             and self.reserved_gpus_in_use(r) + pending.added_gpus <= r.request.gpu_count
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from appliance.allocations.queries import MAX_PREPARED_IDS
 from appliance.db.prepared import Select
 from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
 from appliance.pools.isolation import LAYERS, IsolationLevel, describe, satisfies
+from appliance.runtime.each import convert_each
 from appliance.telemetry import reachability
 
 SITE_LABEL = "site"
@@ -67,25 +68,30 @@ SELECT_GPUS = Select(
 
 def load_gpus(
     *, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None
-) -> Iterator[tuple[UUID, str, GpuCapacity]]:
-    """Yield pool id, node name and capacity of the given GPUs, or of all GPUs in pools.
+) -> list[tuple[UUID, str, GpuCapacity]]:
+    """Return pool id, node name and capacity of the given GPUs, or of all GPUs in pools.
 
-    A partition counts as taken until its node has reported its release. Reachability is not
-    considered, see `apply_reachability`.
+    One that cannot be read is logged and left out, so that nothing starts on it. A partition
+    counts as taken until its node has reported its release. Reachability is not considered, see
+    `apply_reachability`.
     """
     rows: Iterable[Sequence[Any]]
     if gpu_ids is not None and len(ids := list(gpu_ids)) <= MAX_PREPARED_IDS:
         rows = SELECT_GPUS.rows(gpu_ids=ids) if ids else ()
     else:
-        found = pooled_gpus()
+        gpus = pooled_gpus()
         if gpu_ids is not None:
-            found = found.filter(pk__in=ids)
+            gpus = gpus.filter(pk__in=ids)
         if node_ids is not None:
-            found = found.filter(node_id__in=list(node_ids))
-        rows = found.values_list(*GpuRow._fields)
-    for columns in rows:
-        row = GpuRow(*columns)
-        yield row.pool_id, row.node__name, gpu_capacity(row)
+            gpus = gpus.filter(node_id__in=list(node_ids))
+        rows = gpus.values_list(*GpuRow._fields)
+    found, _ = convert_each(
+        "scheduler: reading of GPU",
+        [GpuRow(*columns) for columns in rows],
+        lambda row: (row.pool_id, row.node__name, gpu_capacity(row)),
+        lambda row: row.pk,
+    )
+    return found
 
 
 def gpu_capacity(row: GpuRow) -> GpuCapacity:
@@ -149,7 +155,7 @@ def apply_reachability(gpu: GpuCapacity, node: str, unreachable: Collection[UUID
 
 def load_pool_gpus() -> dict[UUID, list[GpuCapacity]]:
     """Return the GPUs of each pool."""
-    rows = list(load_gpus())
+    rows = load_gpus()
     unreachable = reachability.unreachable({gpu.node_id for _, _, gpu in rows})
     found: dict[UUID, list[GpuCapacity]] = {}
     for pool_id, node, gpu in rows:

@@ -66,12 +66,16 @@ class Rules:
         return not allowed or project_id in allowed
 
 
-def load_rules() -> Rules:
-    """Return the rules. Pools that cannot be read are logged and left out.
+UNREADABLE = Entitlement("", unreadable=True)
 
-    Raises for a quota or reservation: without it, others would get GPUs that they must not have.
+
+def load_rules() -> Rules:
+    """Return the rules. Rows that cannot be read are logged.
+
+    Such a pool is left out. A quota or reservation is marked instead: without it, its subject or
+    others would get GPUs that they must not have.
     """
-    rows = convert_each(
+    rows, _ = convert_each(
         "scheduler: reading of pool", pools.Pool.objects.all(), rule_of, lambda p: p.name
     )
     return Rules(
@@ -107,7 +111,12 @@ def load_entitlements() -> dict[Subject, Entitlement]:
         subject = Subject(SubjectKind(q.subject_kind), q.subject_id)
         return subject, Entitlement(name, q.quota_percent, q.limit_percent, q.borrows, q.weight)
 
-    return dict(map(entitlement_of, rows))
+    found, failed = convert_each(
+        "scheduler: reading of quota", rows, entitlement_of, lambda q: q.pk
+    )
+    # The kind may be what cannot be read. Ids are unique among all kinds.
+    marked = {Subject(kind, q.subject_id): UNREADABLE for q in failed for kind in SubjectKind}
+    return dict(found) | marked
 
 
 def load_reservations() -> list[Reservation]:
@@ -115,7 +124,14 @@ def load_reservations() -> list[Reservation]:
         request = Request(r.gpu_count, r.percent)
         return Reservation(r.pk, r.name, r.pool_id, r.project_id, request, r.starts_at, r.ends_at)
 
-    return list(map(reservation_of, pools.Reservation.objects.order_by("pk")))
+    rows = pools.Reservation.objects.order_by("pk")
+    found, failed = convert_each(
+        "scheduler: reading of reservation", rows, reservation_of, lambda r: r.pk
+    )
+    return found + [
+        Reservation(r.pk, r.name, r.pool_id, r.project_id, None, r.starts_at, r.ends_at)
+        for r in failed
+    ]
 
 
 SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]
@@ -155,12 +171,7 @@ def pending_allocations(
         return pending_growth(a, sized[a.pk], department, now)
 
     wanted = [a for a in rows if a.state == AllocationState.QUEUED or sized.get(a.pk)]
-    return {
-        a.pk: (a, pending)
-        for a, pending in convert_each(
-            "scheduler: reading of request",
-            wanted,
-            lambda a: (a, pending_of(a)),
-            lambda a: a.pk,
-        )
-    }
+    found, _ = convert_each(
+        "scheduler: reading of request", wanted, lambda a: (a, pending_of(a)), lambda a: a.pk
+    )
+    return {a.pk: (a, pending) for a, pending in found}

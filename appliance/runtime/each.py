@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -59,13 +59,8 @@ def run_each(
 
 def convert_each(
     what: str, items: Iterable[T], convert: Callable[[T], R], name: Callable[[T], Any] = str
-) -> Iterator[R]:
-    """Yield the conversion of each item. One that fails is logged and left out."""
-    for item in items:
-        try:
-            converted = convert(item)
-        except Exception as error:
-            log_failure(what, name(item), error)
-        else:
-            forget_failure(what, name, item)
-            yield converted
+) -> tuple[list[R], list[T]]:
+    """Return the conversions, and the items whose conversion failed, which is logged."""
+    converted: list[R] = []
+    failed = run_each(what, items, lambda item: converted.append(convert(item)), name)
+    return converted, failed

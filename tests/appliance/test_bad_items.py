@@ -26,6 +26,7 @@ from appliance.allocations import (
     lost_access,
     maintenance,
     scheduler,
+    services,
     snapshot_loader,
 )
 from appliance.allocations.models import Allocation
@@ -33,7 +34,7 @@ from appliance.controller import notification_job
 from appliance.db.identifiers import first_id_at
 from appliance.fleet import rotation
 from appliance.inventory import reachability_events
-from appliance.inventory.models import Node, NodeState
+from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.keys.models import KeyKind, KeySet, Phase
 from appliance.notifications import collection, delivery
 from appliance.notifications.models import (
@@ -114,6 +115,17 @@ def test_allocation_that_cannot_be_evicted_does_not_keep_others_from_their_end(
     ]
 
 
+def test_allocation_whose_expiry_cannot_be_read_does_not_keep_others_from_their_end(
+    held: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = Allocation.objects.get(name="bad").pk
+    monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 1e6)
+    fail_for(monkeypatch, eviction, "expiry_of", lambda row, *_: row.pk == bad)
+    eviction.evict_expired()
+    assert states() == EXPECTED
+    assert str(bad) in caplog.text
+
+
 def test_allocation_that_cannot_be_evicted_does_not_keep_others_without_access(
     cast: Cast, bad_release: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -160,30 +172,118 @@ def test_pools_and_requests_that_cannot_be_read_do_not_stop_the_scheduler(
     assert (unreadable.waiting_rule, "see its log" in unreadable.waiting_reason) == ("error", True)
 
 
-@pytest.mark.parametrize("rule", ["Entitlement", "Reservation"])
-def test_nothing_starts_without_a_limit_that_cannot_be_read(
-    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, rule: str
+def test_gpu_that_cannot_be_read_does_not_stop_the_scheduler(
+    cast: Cast, client_of: Clients, add_node: AddNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without it others would get GPUs that are not theirs."""
-    content = {"percent": 10, "name": "a", "allow_pending": True}
-    assert client_of(cast.alice).post(URL, content, format="json").status_code == 202
+    queue_requests(client_of, {"good": cast.alice})
+    bad, good = (Gpu.objects.filter(node=add_node(name)) for name in ("bad", "good"))
+    pool = Pool.objects.create(name="bad", required_isolation="nonsense")
+    bad.update(pool=pool)
+    scheduler.run_tick()
+    assert states() == {"good": "preparing"}
+    assert good.get().taken_percent == 10
+    assert str(bad.get().pk) in caplog.text
+
+
+def queue_requests(client_of: Clients, owners: dict[str, User], **values: Any) -> None:
+    for name, owner in owners.items():
+        content = {"percent": 10, "name": name, "allow_pending": True} | values
+        assert client_of(owner).post(URL, content, format="json").status_code == 202
+
+
+def told_reason(name: str) -> tuple[str, str]:
+    allocation = Allocation.objects.get(name=name)
+    return allocation.waiting_rule, allocation.waiting_reason
+
+
+def test_quota_that_cannot_be_read_stops_only_its_subject(
+    cast: Cast, client_of: Clients, add_node: AddNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the limit the subject would get GPUs that are not its own."""
+    queue_requests(client_of, {"bad": cast.alice, "good": cast.bob})
     add_node()
-    default, now = Pool.objects.get(name="default"), timezone.now()
-    Quota.objects.create(subject_kind="user", subject_id=cast.bob.pk, limit_percent=10)
-    Reservation.objects.create(
-        name="r",
-        pool=default,
-        project=Allocation.objects.get().project,
-        gpu_count=1,
-        percent=100,
-        starts_at=now,
-        ends_at=now + timedelta(hours=1),
-    )
-    fail_for(monkeypatch, snapshot_loader, rule, lambda *_: True)
+    quota = Quota.objects.create(subject_kind="nonsense", subject_id=cast.alice.pk, limit_percent=0)
     for _ in range(2):
-        with pytest.raises(ValueError, match="on purpose"):
-            scheduler.run_tick()
-    assert states() == {"a": "queued"}
+        scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+    rule, reason = told_reason("bad")
+    assert rule == "error" and "quota of the user" in reason
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR] == [
+        f"scheduler: reading of quota failed, the others go on: {quota.pk}"
+    ]
+
+
+def test_reservation_that_cannot_be_read_stops_only_its_pool(
+    cast: Cast,
+    client_of: Clients,
+    add_node: AddNode,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without it others would get the GPUs that it keeps."""
+    queue_requests(client_of, {"bad": cast.alice})
+    other, now = Pool.objects.create(name="other"), timezone.now()
+    queue_requests(client_of, {"good": cast.alice}, pool="other")
+    add_node("a")
+    Gpu.objects.filter(node=add_node("b")).update(pool=other)
+    periods = {"default": (now, now + timedelta(hours=1)), "other": (now, now)}
+    for pool, (starts_at, ends_at) in periods.items():
+        Reservation.objects.create(
+            name=pool,
+            pool=Pool.objects.get(name=pool),
+            project=Allocation.objects.get(name="bad").project,
+            gpu_count=1,
+            starts_at=starts_at,
+            ends_at=ends_at,
+        )
+    fail_for(monkeypatch, snapshot_loader, "Request", lambda *_: True)
+    for _ in range(2):
+        scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+    rule, reason = told_reason("bad")
+    assert rule == "error" and "reservation of the pool" in reason
+    assert caplog.text.count("reading of reservation failed") == len(periods)
+
+
+def test_resize_that_cannot_be_read_is_told(held: list[str], cast: Cast) -> None:
+    Allocation.objects.filter(name="bad").update(
+        compute_mode="nonsense", resize_requested_at=timezone.now()
+    )
+    scheduler.run_tick()
+    rule, reason = told_reason("bad")
+    assert rule == "error" and "see its log" in reason
+
+
+def test_release_ends_although_the_tick_after_it_fails(
+    held: list[str],
+    cast: Cast,
+    client_of: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue_requests(client_of, {"waits": cast.alice}, percent=100)
+    fail_for(monkeypatch, snapshot_loader, "load_snapshot", lambda *_: True)
+    by_name = {a.name: a for a in Allocation.objects.all()}
+    eviction.evict(allocation_id=by_name["good"].pk, reason="test")
+    applied(Node.objects.get())
+    services.force_release(allocation_id=by_name["other"].pk, actor="test")
+    found = states()
+    assert (found["good"], found["other"]) == ("released", "released")
+    assert caplog.text.count("scheduler: tick failed") == 1
+
+
+def test_reason_for_waiting_that_cannot_be_written_does_not_keep_others_in_the_queue(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_requests(client_of, {"bad": cast.alice}, gpu_count=2, priority=60)
+    queue_requests(client_of, {"good": cast.alice})
+    rows = Allocation.objects.filter(name="bad")
+    rows.update(waiting_reason="")
+    add_node()
+    fail_for(monkeypatch, scheduler, "task_log", lambda path, **_: path == rows.get().path)
+    scheduler.run_tick()
+    assert states() == {"bad": "queued", "good": "preparing"}
+    assert told_reason("bad") == ("capacity", ""), "rolled back"
 
 
 def test_request_whose_start_fails_does_not_keep_others_in_the_queue(

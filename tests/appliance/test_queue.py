@@ -329,6 +329,17 @@ def test_only_lower_priority_and_preemptible_allocations_of_a_project_are_evicte
     )
 
 
+def test_allocation_is_not_reclaimed_while_the_quota_of_its_project_is_unreadable() -> None:
+    gpus = [gpu(1)]
+    held = running(9, gpus, Request(1, 100))
+    entitlements = {
+        project(RED): Entitlement("red", quota_percent=100),
+        project(BLUE): Entitlement("", unreadable=True),
+    }
+    request = pending(1, Request(1, 100))
+    assert rule(decide(snapshot(gpus, [held], entitlements), request)[1]) is WaitingRule.CAPACITY
+
+
 def test_fewest_allocations_are_evicted() -> None:
     gpus = [gpu(1), gpu(2, 2)]
     small = running(7, gpus, Request(1, 30), RED, priority=1)
