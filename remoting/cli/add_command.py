@@ -12,8 +12,11 @@ from urllib.parse import urlsplit
 import typer
 
 from remoting.cli.api import EXIT_CONFLICT, EXIT_USAGE, Api, ApiError
+from remoting.cli.prompts import ask
 
 POLL_SECONDS = 0.3
+AGENT = "Repeat with --agent, or write it to standard input."
+ONE_LINE = "Write it to standard input: an empty line if sudo requires none."
 MARKS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
@@ -65,13 +68,13 @@ def read_credentials(username: str, host: str, key: Path | None, agent: bool) ->
     if key is not None:
         found: dict[str, Any] = {"private_key": key.read_text()}
         if "ENCRYPTED" in found["private_key"]:
-            found["passphrase"] = getpass.getpass(f"Passphrase of {key}: ")
+            found["passphrase"] = ask(f"Passphrase of {key}: ", AGENT)
         if username != "root":
-            found["sudo_password"] = getpass.getpass(
-                f"Password of {username} for sudo (empty if sudo requires none): "
+            found["sudo_password"] = ask(
+                f"Password of {username} for sudo (empty if sudo requires none): ", ONE_LINE
             )
         return found
-    return {"password": getpass.getpass(f"Password of {username}@{host}: ")}
+    return {"password": ask(f"Password of {username}@{host}: ", "Repeat with --key or --agent.")}
 
 
 def start_enrolment(api: Api, body: dict[str, Any], host_key_sha256: str) -> dict[str, Any]:
@@ -82,10 +85,14 @@ def start_enrolment(api: Api, body: dict[str, Any], host_key_sha256: str) -> dic
         if error.code != "host_key_unconfirmed":
             raise
         sha256, key_type = error.fields["host_key_sha256"], error.fields["host_key_type"]
-    typer.confirm(
-        f"The {key_type} host key of {body['address']} is\n  SHA256:{sha256}\nTrust this key?",
-        abort=True,
-    )
+    question = f"The {key_type} host key of {body['address']} is\n  SHA256:{sha256}\n"
+    if not sys.stdin.isatty():
+        raise ApiError(
+            f"{question}There is no terminal to confirm it in: compare it with the key of the"
+            " machine, and repeat with --host-key-sha256.",
+            EXIT_USAGE,
+        )
+    typer.confirm(f"{question}Trust this key?", abort=True)
     return api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": sha256})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import Annotated, Any
 
@@ -10,11 +9,13 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.device_login import sign_in_by_code
+from remoting.cli.prompts import ask
 from remoting.cli.second_factor_commands import print_recovery_codes, print_secret
 
 NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
 REPEATED = "New password again: "
 CODE = "Code of the authenticator app, or a recovery code: "
+OTHER_WAYS = "Repeat with --device, or with --token-stdin and a token."
 
 
 def login(
@@ -44,7 +45,7 @@ def login(
         store_token(rest.Context(url, sys.stdin.readline().strip(), pem))
         return
     anonymous = rest.Api(rest.Context(url, "", pem, rest.known_device(url)))
-    password = "" if device else getpass.getpass(f"Password of {username} (empty: by a code): ")
+    password = "" if device else ask(f"Password of {username} (empty: by a code): ", OTHER_WAYS)
     if password:
         response = send(anonymous, {"username": username, "password": password})
     else:
@@ -70,6 +71,12 @@ def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
         )
     if not ca_sha256 and not asks:
         raise rest.ApiError("--token-stdin needs --ca-sha256.", rest.EXIT_USAGE)
+    if not ca_sha256 and not sys.stdin.isatty():
+        raise rest.ApiError(
+            "There is no terminal to confirm the appliance's CA in: repeat with --ca-sha256, which"
+            " the appliance prints when it starts.",
+            rest.EXIT_USAGE,
+        )
     if not ca_sha256:
         typer.confirm(
             f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nThe appliance prints its"
@@ -95,8 +102,8 @@ def send(anonymous: rest.Api, body: dict[str, str]) -> dict[str, Any]:
 def ask_new_password() -> str:
     """Ask for a password twice, and again until both are equal. A script gives it once."""
     while True:
-        password = getpass.getpass(NEW_PASSWORD)
-        if not sys.stdin.isatty() or getpass.getpass(REPEATED) == password:
+        password = ask(NEW_PASSWORD, OTHER_WAYS)
+        if not sys.stdin.isatty() or ask(REPEATED, OTHER_WAYS) == password:
             return password
         typer.echo("The two passwords differ. Type them again.", err=True)
 
@@ -111,7 +118,7 @@ def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
         print_secret(error.fields)
     if error.fields.get("must_change_password") and "new_password" not in body:
         body["new_password"] = ask_new_password()
-    body["code"] = typer.prompt(CODE, prompt_suffix="").strip()
+    body["code"] = ask(CODE, OTHER_WAYS, hidden=False).strip()
 
 
 def store_token(context: rest.Context) -> None:

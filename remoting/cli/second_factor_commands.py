@@ -9,6 +9,7 @@ import typer
 
 from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.output import Output, client, show_one
+from remoting.cli.prompts import ask
 
 second_factor_app = typer.Typer(
     no_args_is_help=True, help="Manage your second factor: an authenticator app or passkeys."
@@ -31,7 +32,7 @@ def second_factor_enable() -> None:
     """Set up an authenticator app, or replace it. Needs a sign-in of the last 10 minutes."""
     api = client()
     print_secret(api.request("POST", "second-factor"))
-    code = typer.prompt("Code that the app shows now").strip()
+    code = ask("Code that the app shows now: ", "Repeat in a terminal.", hidden=False).strip()
     response = api.request("POST", "second-factor/confirmation", {"code": code})
     print_recovery_codes(response["recovery_codes"])
 

@@ -117,17 +117,13 @@ def test_private_key_and_passwordless_sudo_are_accepted(
 
 def test_command_enrols_a_machine(appliance: Appliance, machine: Target) -> None:
     env = os.environ | {"BUSBAR_CONTEXT": str(appliance.context), "PYTHONPATH": str(ROOT)}
-    arguments = ["busbar", "node", "add", f"ssh://{SUDO_USER}@127.0.0.1:{machine.port}"]
-    arguments += ["--software-gpus", "1"]
-    code = (
-        f"import getpass; getpass.getpass = lambda _: {PASSWORD!r}\n"
-        f"import sys; sys.argv = {arguments!r}\n"
-        "from remoting.cli.main import main; main()"
-    )
+    key = machine.run("ssh-keygen", "-lf", "/etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[1]
+    arguments = ["node", "add", f"ssh://{SUDO_USER}@127.0.0.1:{machine.port}"]
+    arguments += ["--software-gpus", "1", "--host-key-sha256", key]
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-m", "remoting.cli.main", *arguments],
         env=env,
-        input="y\n",
+        input=f"{PASSWORD}\n",
         capture_output=True,
         text=True,
         timeout=90,

@@ -88,7 +88,6 @@ def test_every_command_fails_with_a_sentence(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    monkeypatch.setattr("getpass.getpass", lambda _: "")
     try:
         status = exit_status_of("busbar", lambda: BUSBAR(line, prog_name="busbar"), ApiError)
     except SystemExit as exit_:

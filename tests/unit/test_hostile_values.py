@@ -91,7 +91,6 @@ def test_command_refuses_hostile_values_with_a_sentence(
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("getpass.getpass", lambda _: "")
     for line in (line for value in HOSTILE for line in lines_with(command, value)):
         monkeypatch.setattr("sys.stdin", io.StringIO(""))
         status = status_of([*names, *line])

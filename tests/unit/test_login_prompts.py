@@ -1,0 +1,50 @@
+"""The prompts of `busbar login`."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from remoting.cli import login_command
+from remoting.cli.api import EXIT_USAGE, ApiError
+from remoting.cli.login_command import ask_new_password
+from remoting.cli.prompts import ask
+from tests.unit.test_every_command import certificate
+
+
+def test_new_password_is_asked_twice_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["fjord", "fjrod", "lamp", "lamp"])
+    monkeypatch.setattr("getpass.getpass", lambda _: next(typed))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert ask_new_password() == "lamp" and next(typed, None) is None
+    assert "passwords differ" in capsys.readouterr().err
+
+
+def fail_if_asked(_: str) -> str:
+    raise AssertionError("asked at the terminal of the session")
+
+
+def test_script_gives_each_answer_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("getpass.getpass", fail_if_asked)
+    monkeypatch.setattr("sys.stdin", io.StringIO("lamp\n123456\n"))
+    assert ask_new_password() == "lamp" and ask("Code: ", "Repeat.", hidden=False) == "123456"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_login_without_a_terminal_says_what_to_repeat_it_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("getpass.getpass", fail_if_asked)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    pem = certificate().decode()
+    monkeypatch.setattr(login_command.rest, "fetch_ca", lambda _: pem)
+    fingerprint = next(iter(login_command.rest.split_certificates(pem)))
+    for given, needed in (("", "--ca-sha256"), (fingerprint, "Repeat with --device")):
+        with pytest.raises(ApiError, match=needed) as refused:
+            login_command.login("https://127.0.0.1:9", "admin", given)
+        assert refused.value.exit_code == EXIT_USAGE
