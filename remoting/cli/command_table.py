@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from remoting.cli.empty_values import refusing_empty_values
 from remoting.cli.option_words import speaking_options
 from remoting.cli.printable import printable
 
@@ -137,7 +138,8 @@ def load(name: str, place: Place) -> Any:
         owner.add_typer(found, name=name)
     else:
         owner.command(name, context_settings=context_settings(place))(found)
-    return speaking_options(typer.main.get_group(owner).commands[name])
+    command = typer.main.get_group(owner).commands[name]
+    return speaking_options(refusing_empty_values(command))
 
 
 def context_settings(place: Place) -> dict[str, bool]:
