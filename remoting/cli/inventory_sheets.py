@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from remoting.cli import api as rest
 from remoting.cli.gpu_commands import GpuName, find_gpu, gpu_app
 from remoting.cli.node_commands import NodeName, node_app
@@ -18,6 +14,7 @@ from remoting.cli.pool_commands import (
     quota_app,
     reservation_app,
 )
+from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject
 from remoting.cli.sheet import Related, Row, page, print_sheet
 from remoting.cli.site_commands import SiteName, site_app
 
@@ -74,7 +71,6 @@ POOL_FIELDS = (
 )
 OCCUPANTS = ("node", "gpu_index", "compute_percent", "memory_bytes", "allocation_id")
 EVENTS = ("created_at", "kind", "actor", "message")
-QuotaSubject = Annotated[str, typer.Argument(help="Name of the user, project or department.")]
 
 
 def events_of(api: rest.Api, object_id: str) -> Related:
@@ -203,22 +199,14 @@ def reservation_show(reservation: ReservationName, output: Output = "table") -> 
 
 @quota_app.command("show")
 def quota_show(
-    subject_kind: Annotated[
-        str,
-        typer.Argument(
-            help="user, project or department.",
-            autocompletion=lambda: ["user", "project", "department"],
-        ),
-    ],
     subject: QuotaSubject,
     output: Output = "table",
 ) -> None:
     """Show the quota and limit of a user, project or department, and what it uses."""
     api = client()
-    found = [q for q in api.items("quotas", subject_kind=subject_kind) if q["subject"] == subject]
-    if not found:
-        raise rest.ApiError(f"{subject_kind} {subject} has no quota.", rest.EXIT_NOT_FOUND)
-    filters = {"user": {"owner": subject}, "project": {"project": subject}}.get(subject_kind)
+    kind, name = parse_subject(subject)
+    found = existing_quota_of(api.items("quotas", subject_kind=kind), subject)
+    filters = {"user": {"owner": name}, "project": {"project": name}}.get(kind)
     allocations = Related(
         "Active allocations",
         ("name", "owner", "project", "gpu_count", "percent", "id"),
@@ -226,4 +214,4 @@ def quota_show(
     )
     fields = ("quota_gpus", "limit_gpus", "borrows", "weight", "id")
     related = [allocations] if filters else []
-    print_sheet(f"Quota of {subject_kind} {subject}", found[0], fields, related, output)
+    print_sheet(f"Quota of {kind} {name}", found, fields, related, output)

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.object_ids import described, row_of
 from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject, quota_of
 
 pool_app = typer.Typer(
     no_args_is_help=True, help="Manage pools: sets of GPUs with placement policies."
@@ -216,7 +216,7 @@ def quota_list(output: Output = "table") -> None:
 
 @quota_app.command("set")
 def quota_set(
-    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME.")],
+    subject: QuotaSubject,
     quota: Annotated[
         float | None, typer.Option(min=0, help="Guaranteed number of GPUs, for example 2.5.")
     ] = None,
@@ -230,11 +230,9 @@ def quota_set(
     ] = None,
 ) -> None:
     """Create or change a quota. Options that are not given keep their values."""
-    kind, _, name = subject.partition("/")
+    kind, name = parse_subject(subject)
     api = client()
-    existing = next(
-        (q for q in api.items("quotas") if (q["subject_kind"], q["subject"]) == (kind, name)), None
-    )
+    existing = quota_of(api.items("quotas"), subject)
     options = {"quota_gpus": quota, "limit_gpus": limit, "borrows": borrows, "weight": weight}
     body = {key: value for key, value in options.items() if value is not None}
     row = (
@@ -249,20 +247,14 @@ def quota_set(
 
 @quota_app.command("delete")
 def quota_delete(
-    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME.")],
+    subject: QuotaSubject,
     yes: Yes = False,
 ) -> None:
     """Delete a quota."""
-    kind, _, name = subject.partition("/")
     api = client()
-    for q in api.items("quotas"):
-        if (q["subject_kind"], q["subject"]) == (kind, name):
-            confirm_deletion(f"the quota of {subject}", "its guarantee and limit", yes)
-            api.request("DELETE", f"quotas/{q['id']}")
-            return
-    raise rest.ApiError(
-        f"{subject} has no quota. List quotas with: busbar quota list", rest.EXIT_NOT_FOUND
-    )
+    existing = existing_quota_of(api.items("quotas"), subject)
+    confirm_deletion(f"the quota of {subject}", "its guarantee and limit", yes)
+    api.request("DELETE", f"quotas/{existing['id']}")
 
 
 @reservation_app.command("list")

@@ -50,7 +50,7 @@ SHEETS = [
     (["gpu", "show", "n1/0"], ["GPU n1/0", "Test GPU", "Partitions", "alice", "default"]),
     (["pool", "show", "default"], ["Pool default", "Capacity", "GPUs", "n1", "Reservations", "r "]),
     (["reservation", "show", "{reservation_id}"], ["Reservation r", "Allocations", "none"]),
-    (["quota", "show", "project", "default"], ["Quota of project default", "1.0", "Active"]),
+    (["quota", "show", "project/default"], ["Quota of project default", "1.0", "Active"]),
     (["project", "show", "default"], ["Project default", "Quota", "alice", "Reservations"]),
     (["department", "show", "science"], ["Department science", "Projects", "Roles in"]),
     (["user", "show", "alice"], ["User alice", "Roles of the user", "project/default", "Tokens"]),
@@ -88,6 +88,13 @@ def test_queued_allocation_shows_its_reason_and_alternatives(
     made = client_of(cast.alice).post("/api/v1/allocations", request, format="json").json()
     done = busbar("allocation", "show", made["id"])
     assert "queued" in done.out and "Alternatives that would start immediately" in done.out
+
+
+@pytest.mark.parametrize("subject", ["default", "project/", "pool/default"])
+@pytest.mark.parametrize("command", ["show", "set", "delete"])
+def test_quota_commands_take_the_same_subjects(busbar: Busbar, command: str, subject: str) -> None:
+    done = busbar("quota", command, subject)
+    assert done.status == 2 and "Give user/NAME, project/NAME or department/NAME" in done.err, done
 
 
 def test_small_sizes_have_a_smaller_unit(
