@@ -26,8 +26,9 @@ Json = dict[str, Any]
 AUTHORITIES_HEADER = "Busbar-Authorities"
 """Response header: SHA-256 of the certificates of the trusted CAs in PEM format."""
 TIMEOUT_SECONDS = 30.0
-BUSY_REPETITIONS = 30
-"""Repetitions of a request whose response was lost, while the appliance is busy with it."""
+BUSY_SECONDS = 60.0
+"""Time for repetitions of a request whose response was lost, while the appliance is busy with it.
+A response of the last one that has begun to arrive is read to its end."""
 MAX_PAUSE_SECONDS = 5.0
 STREAM_READ_TIMEOUT_SECONDS = 60.0
 """The appliance sends a keep-alive on event streams every 15 s."""
@@ -110,7 +111,7 @@ class Connection:
 
         A POST that honours an Idempotency-Key carries a new one, unless `headers` has it, and is
         repeated once if there is no response, and while the repetition finds the first request
-        in progress. Raises Problem or Unreachable, or ClientError for a
+        in progress, for BUSY_SECONDS at most. Raises Problem or Unreachable, or ClientError for a
         path that names another server.
         """
         response = self.respond(method, path, body, query or {}, headers or {})
@@ -162,15 +163,19 @@ class Connection:
             raise self._problem_of(response)
         return response
 
-    def _repeat(self, request: Callable[[], httpx.Response]) -> httpx.Response:
+    def _repeat(self, request: Callable[..., httpx.Response]) -> httpx.Response:
         """Repeat a request whose response was lost: the appliance may still be working on it."""
-        for _ in range(BUSY_REPETITIONS):
-            response = request()
+        end = time.monotonic() + BUSY_SECONDS
+        usual = self._client.timeout.read or BUSY_SECONDS
+        while True:
+            response = request(timeout=min(usual, end - time.monotonic()))
             pause = response.headers.get("Retry-After", "")
             if response.status_code != 503 or not pause.isdecimal():
                 return response
-            time.sleep(min(float(pause), MAX_PAUSE_SECONDS))
-        return response
+            seconds = min(float(pause), MAX_PAUSE_SECONDS)
+            if time.monotonic() + seconds >= end:
+                return response
+            time.sleep(seconds)
 
     def events(self, path: str, query: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
         """Yield id, kind and data of each server-sent event until the appliance ends the stream.

@@ -19,7 +19,7 @@ import pytest
 
 from appliance.accounts.models import User
 from busbar_client import Client, Problem, Unreachable
-from busbar_client.connection import texts
+from busbar_client.connection import BUSY_SECONDS, texts
 from deploy.client_code import modules
 from deploy.client_contents import python_client
 from deploy.client_wheel import ANY, build
@@ -156,6 +156,30 @@ def test_repetition_waits_for_the_first_request(monkeypatch: pytest.MonkeyPatch)
         )
         assert client.pools_create({"name": "night"})["name"] == "night"
     assert len(keys) == 4 and len(set(keys)) == 1 and pauses == [1.0, 1.0]
+
+
+def test_repetitions_end_at_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sent = [1000.0], list[float]()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.append(now.pop() + seconds))
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        """Each request takes up to its timeout of 20 s, because the appliance waits as well."""
+        sent.append(now[0])
+        now[0] += min(20.0, request.extensions["timeout"]["read"])
+        if len(sent) == 1:
+            raise httpx.ReadTimeout("no response")
+        busy = {"code": "busy", "detail": "A request with this key is in progress."}
+        return httpx.Response(503, json=busy, headers={"Retry-After": "3"})
+
+    with Client("https://appliance", "t", certificate().decode()) as client:
+        client._client = httpx.Client(
+            transport=httpx.MockTransport(serve), base_url="https://appliance/api/v1/", timeout=30
+        )
+        with pytest.raises(Unreachable) as ended:
+            client.pools_create({"name": "night"})
+    assert ended.value.code == "busy"
+    assert len(sent) == 4 and now[0] - sent[1] <= BUSY_SECONDS
 
 
 def test_only_atomic_bulk_requests_are_repeated() -> None:
