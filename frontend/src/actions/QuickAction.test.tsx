@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { cleanup, fireEvent, screen, waitFor } from "@testing-library/react";
+import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
 import { cache } from "../api/cache";
 import { api } from "../api/client";
@@ -69,6 +69,21 @@ test("an action that the server does not know of the object has no button", asyn
   answerActions([]);
   show(cancel("1"));
   await waitFor(() => expect(screen.queryByRole("button")).toBeNull());
+});
+
+test("a task is cancelled after a question that says what is lost", async () => {
+  answerActions(["cancel"]);
+  show(cancel("1"));
+  await waitFor(() => expect(api.POST).toHaveBeenCalledTimes(1));
+  fireEvent.click(await button("1"));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(dialog.getByText(/Cancel task Task 1/)).toBeTruthy();
+  expect(dialog.getByText(/leaves the queue and loses its place/)).toBeTruthy();
+  expect(api.POST).toHaveBeenCalledTimes(1);
+  fireEvent.click(dialog.getByRole("button", { name: "Cancel task" }));
+  await waitFor(() =>
+    expect(api.POST).toHaveBeenLastCalledWith("/api/v1/tasks/{task_id}/cancel", expect.anything()),
+  );
 });
 
 test("more objects than fit in one request are asked in several", async () => {

@@ -47,5 +47,11 @@ export const LISTED_SPECS: readonly Spec[] = [
   },
   { kind: "alarm-definitions", name: "update", label: "action.edit", open: forms.editDefinition },
   { kind: "alarm-definitions", ...DELETE, bulk: true, run: (x) => send.deleteDefinition(x.id) },
-  { kind: "tasks", name: "cancel", label: "common.cancel", run: (x) => send.cancelTask(x.id) },
+  {
+    kind: "tasks",
+    name: "cancel",
+    label: "action.cancelTask",
+    danger: true,
+    run: (x) => send.cancelTask(x.id),
+  },
 ];

@@ -31,6 +31,7 @@ export const actionTexts = {
   "action.resize": ["Resize", "调整大小"],
   "action.release": ["Release", "释放"],
   "action.forceRelease": ["Force release", "强制释放"],
+  "action.cancelTask": ["Cancel task", "取消任务"],
   "action.resetPassword": ["Reset password", "重置密码"],
   "action.resetSecondFactor": ["Reset second factor", "重置双因素验证"],
   "action.deactivate": ["Deactivate", "停用"],
@@ -85,6 +86,10 @@ export const actionTexts = {
   "loss.text.tokens.revoke": [
     "Programs that use the token are refused from now on.",
     "使用此令牌的程序将立即被拒绝。",
+  ],
+  "loss.text.tasks.cancel": [
+    "The operation ends. A request for GPUs leaves the queue and loses its place; an enrolment is undone.",
+    "操作会结束。GPU 请求会离开队列并失去其位置;节点注册会被撤销。",
   ],
   "loss.programs.one": ["{count} running program is ended", "{count} 个正在运行的程序会被终止"],
   "loss.programs.other": ["{count} running programs are ended", "{count} 个正在运行的程序会被终止"],
