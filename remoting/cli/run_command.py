@@ -63,6 +63,7 @@ class LeaseKeeper:
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
+        self._gave_up = threading.Event()
         self._warned = False
         self._renewed = time.monotonic()
         self._thread = threading.Thread(target=self._renew_until_ended, daemon=True)
@@ -103,10 +104,11 @@ class LeaseKeeper:
         last = threading.Thread(target=self._renew_last, daemon=True)
         last.start()
         last.join(LAST_RENEWAL_SECONDS)
+        self._gave_up.set()  # the allocation may be released now
 
     def _renew_last(self) -> None:
         self._thread.join()
-        if not self.ended:
+        if not self.ended and not self._gave_up.is_set():
             self.renew()
 
     def _renew_until_ended(self) -> None:
@@ -114,14 +116,18 @@ class LeaseKeeper:
             self.renew()
 
     def renew(self) -> None:
-        """Renew the lease, and the ticket when it is time. Set `ended` if the allocation ended."""
+        """Renew the lease, and the ticket when it is time. Set `ended` if the allocation ended.
+
+        After `stop` the program has ended and needs no ticket.
+        """
         try:
             state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
             if state["state"] not in ("preparing", "active", "suspended"):
                 self.ended = ending_of(state)
                 return
             self._warn_before(state)
-            if time.monotonic() - self._renewed > TICKET_RENEWAL_SECONDS:
+            is_due = time.monotonic() - self._renewed > TICKET_RENEWAL_SECONDS
+            if is_due and not self._stop.is_set():
                 self.write_ticket()
                 self._renewed = time.monotonic()
         except ApplianceUnreachable:

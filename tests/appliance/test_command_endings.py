@@ -95,6 +95,34 @@ def test_program_that_failed_does_not_wait_for_an_appliance_that_hangs(
         answer.set()
 
 
+def test_nothing_is_renewed_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last renewal waits for the one before, which waits for the appliance."""
+    asked, answer, sent = threading.Event(), threading.Event(), list[str]()
+
+    class SlowApi:
+        def request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+            sent.append(path.rpartition("/")[2])
+            if sent[-1] == "heartbeat":
+                asked.set()
+                answer.wait(60)
+            return {"tickets": [], "state": "active", "evict_at": None}
+
+    monkeypatch.setattr(run_command, "wait_until_active", lambda *_: None)
+    monkeypatch.setattr(run_command, "GroupWitness", nullcontext)
+    monkeypatch.setattr(run_command, "supervise", lambda *_: 3 if asked.wait(60) else 0)
+    for name in ("LAST_RENEWAL_SECONDS", "HEARTBEAT_SECONDS", "TICKET_RENEWAL_SECONDS"):
+        monkeypatch.setattr(run_command, name, 0.0)
+    before = set(threading.enumerate())
+    try:
+        api = cast("Api", SlowApi())
+        assert run_command.run_on_allocation(api, {"id": "x"}, ["false"], None) == 3
+    finally:
+        answer.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+    assert sent == ["tickets", "heartbeat"]
+
+
 def test_end_without_a_reason_has_the_state() -> None:
     row = {"end_reason": "", "state": "released", "ended_at": None, "active_at": "2026"}
     assert ending_of(row) == "The allocation ended: it is released."
