@@ -249,7 +249,8 @@ class AllocationHeartbeatView(ApplianceView):
         """
         allocation = find_allocation(request, allocation_id, load_serializable)
         require_owner_or_manager(request, allocation)
-        if allocation.hold != Hold.SESSION or allocation.state not in RUNNING:
+        is_kept = allocation.hold != Hold.SESSION or allocation.state not in RUNNING
+        if is_kept and allocation.state != AllocationState.RELEASED:  # its lease is forgotten
             leases.renew_lease(allocation.pk)
         return Response(serialize(AllocationSerializer, allocation))
 

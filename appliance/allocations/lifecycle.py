@@ -198,6 +198,7 @@ def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
         waiting_rule="",
     ):
         task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
+        transaction.on_commit(partial(leases.forget_lease, allocation.pk))
 
 
 def announce_eviction(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:

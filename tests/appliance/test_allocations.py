@@ -339,6 +339,19 @@ def test_uncommitted_allocation_is_not_released_as_abandoned(
     assert allocation.state == "preparing"
 
 
+def test_lease_is_forgotten_with_the_request_and_a_late_heartbeat_makes_none(
+    cast: Cast, client_of: Clients, django_capture_on_commit_callbacks: Any
+) -> None:
+    alice = client_of(cast.alice)
+    with django_capture_on_commit_callbacks(execute=True):
+        made = body(alice.post(URL, {"percent": 25, "allow_pending": True}, format="json"))
+    assert uuid.UUID(made["id"]) in leases._renewed_at
+    with django_capture_on_commit_callbacks(execute=True):
+        alice.delete(f"{URL}/{made['id']}")
+    assert body(alice.post(f"{URL}/{made['id']}/heartbeat"))["state"] == "released"
+    assert uuid.UUID(made["id"]) not in leases._renewed_at
+
+
 @pytest.mark.parametrize("share", [{"percent": 25}, {"memory_bytes": 1 << 30}])
 def test_exclusive_allocation_ignores_a_part_that_older_clients_send(
     cast: Cast, client_of: Clients, add_node: AddNode, share: dict[str, int]
