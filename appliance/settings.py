@@ -308,6 +308,7 @@ def postgresql(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": True,  # a pooler of transactions would lose them
     }
 
 

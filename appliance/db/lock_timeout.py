@@ -6,40 +6,25 @@ wait without a limit: a backup holds its locks for minutes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from django.apps import AppConfig
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
-from django.db.models.signals import post_migrate, pre_migrate
+from django.db import connection, transaction
 
 LOCK_TIMEOUT_MS = 5000
 
 
-def follow(app: AppConfig) -> None:
-    """Set the limit of each new connection, which PgBouncer refuses as a parameter of its start.
+@contextmanager
+def limited_transaction() -> Iterator[None]:
+    """Open a transaction whose waits for locks are limited, or a savepoint of the open one.
 
-    `app` is any one with models: its signals tell when migrations begin and end.
+    The limit is one of the transaction: with a pooler that passes each transaction to another
+    session, a limit of the session would reach other clients and not this one. PgBouncer refuses
+    it as a parameter of the start of a connection.
     """
-    connection_created.connect(on_connection, dispatch_uid="lock-timeout")
-    pre_migrate.connect(on_migration, sender=app, dispatch_uid="lock-timeout-migration")
-    post_migrate.connect(on_migrated, sender=app, dispatch_uid="lock-timeout-migrated")
-
-
-def on_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    set_timeout(connection, LOCK_TIMEOUT_MS)
-
-
-def on_migration(using: str, **_: Any) -> None:
-    set_timeout(connections[using], 0)
-
-
-def on_migrated(using: str, **_: Any) -> None:
-    set_timeout(connections[using], LOCK_TIMEOUT_MS)
-
-
-def set_timeout(connection: BaseDatabaseWrapper, milliseconds: int) -> None:
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {milliseconds}")
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
+        yield

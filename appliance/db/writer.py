@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 
 from appliance.db import change_log, origin
+from appliance.db.lock_timeout import limited_transaction
 from appliance.runtime.background import thread_of
 from appliance.runtime.each import run_each
 from appliance.runtime.failpoints import failpoint
@@ -60,7 +61,7 @@ def run_in_transaction(work: Callable[[], R]) -> R:
     savepoint = change_log.savepoint()
     _state.in_write = True
     try:
-        with transaction.atomic():
+        with limited_transaction():
             result = work()
             rolled_back = transaction.get_rollback()
     except Exception:
@@ -157,7 +158,7 @@ def commit_batch(batch: Writes) -> list[Outcome] | None:
     rolled_back = False
     _state.in_write = _state.in_batch = True
     try:
-        with transaction.atomic():
+        with limited_transaction():
             for work, future in batch:
                 done.append((future, work(), None))
                 if rolled_back := transaction.get_rollback():
@@ -180,7 +181,7 @@ def commit_with_savepoints(batch: Writes) -> list[Outcome]:
     Raises if the commit fails.
     """
     done: list[Outcome] = []
-    with transaction.atomic():
+    with limited_transaction():
         for work, future in batch:
             try:
                 done.append((future, run_in_transaction(work), None))

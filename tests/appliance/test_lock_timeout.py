@@ -1,4 +1,4 @@
-"""Waits for locks on PostgreSQL: limited, except for those of migrations."""
+"""Waits for locks on PostgreSQL: limited in the transactions of services, and only there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
-from django.db.models.signals import post_migrate, pre_migrate
+from django.db.models.signals import pre_migrate
+
+from appliance.db.writer import Writer, run_in_transaction
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -21,10 +23,25 @@ def timeout() -> str:
         return str(cursor.fetchone()[0])
 
 
-def test_each_connection_has_a_limit_and_none_in_its_startup_parameters() -> None:
+def test_limit_ends_with_the_transaction() -> None:
+    """A pooler of transactions passes the session to another client then."""
     connection.close()
-    assert timeout() == "5s"
+    assert timeout() == "0"
+    assert run_in_transaction(timeout) == "5s"
+    assert timeout() == "0"
     assert "options" not in connection.get_connection_params()
+
+
+def test_services_nest_without_another_limit() -> None:
+    assert run_in_transaction(lambda: run_in_transaction(timeout)) == "5s"
+
+
+def test_writer_thread_limits_its_waits() -> None:
+    writer = Writer()
+    try:
+        assert writer.submit(timeout).result(60) == "5s"
+    finally:
+        writer.stop()
 
 
 def test_migrations_wait_without_a_limit() -> None:
@@ -35,10 +52,8 @@ def test_migrations_wait_without_a_limit() -> None:
         found.append(timeout())
 
     pre_migrate.connect(record, sender=sender)
-    post_migrate.connect(record, sender=sender)
     try:
         call_command("migrate", interactive=False, verbosity=0)
     finally:
         pre_migrate.disconnect(record, sender=sender)
-        post_migrate.disconnect(record, sender=sender)
-    assert found == ["0", "5s"]
+    assert found == ["0"]
