@@ -64,6 +64,7 @@ class InProcessApi(Api):
 
 
 Busbar = Callable[..., Done]
+BusbarOf = Callable[[APIClient], Busbar]
 
 
 def busbar_for(

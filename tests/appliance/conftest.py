@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
@@ -30,6 +30,10 @@ from appliance.pools.services import ensure_default_pool
 from appliance.runtime import background, live_settings
 from appliance.telemetry import reachability
 from tests.migrated import DATABASES, fill_memory_database
+
+if TYPE_CHECKING:
+    from tests.appliance.commands_in_process import Busbar, BusbarOf
+    from tests.appliance.suspending_client import Client
 
 GIB = 1 << 30
 UNIVERSAL_STATUSES = (405, 406, 413, 415, 500)
@@ -192,6 +196,33 @@ def add_node(db: None) -> Callable[..., Node]:
         return node
 
     return make
+
+
+@pytest.fixture
+def alice(cast: Cast, client_of: Callable[..., Any], add_node: Callable[..., Node]) -> Client:
+    """The user alice, with a node."""
+    from tests.appliance.suspending_client import Client
+
+    return Client(client_of(cast.alice), add_node())
+
+
+@pytest.fixture
+def busbar_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> BusbarOf:
+    """Return the commands of the user of a client."""
+    from tests.appliance.commands_in_process import busbar_for
+
+    return lambda client: busbar_for(client, monkeypatch, capsys)
+
+
+@pytest.fixture
+def busbar(cast: Cast, client_of: Callable[..., Any], busbar_of: BusbarOf) -> Busbar:
+    """The commands of the administrator."""
+    return busbar_of(client_of(cast.admin))
+
+
+@pytest.fixture
+def busbar_of_alice(alice: Client, busbar_of: BusbarOf) -> Busbar:
+    return busbar_of(alice.client)
 
 
 def applied(node: Node) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from appliance.accounts.models import Project, User
+from appliance.accounts.models import Project
 from appliance.audit.models import AuditRecord
 from appliance.pools.models import Pool, Quota, Reservation
 from remoting.cli.apply_kinds import KINDS
-from tests.appliance.commands_in_process import Busbar, busbar_for
-from tests.appliance.conftest import Cast
+from tests.appliance.commands_in_process import Busbar
 from tests.appliance.test_api_contract import api, resolved
 
-Clients = Callable[[User | None], Any]
 LAYERS = """
 kind: quota
 subject_kind: project
@@ -47,16 +43,6 @@ labels: {team: vision}
 kind: department
 name: research
 """
-
-
-@pytest.fixture
-def busbar(
-    cast: Cast,
-    client_of: Clients,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Busbar:
-    return busbar_for(client_of(cast.admin), monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -3,60 +3,44 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
 from django.conf import settings
 
-from appliance.accounts.models import User
 from appliance.allocations.eviction import evict
 from appliance.allocations.models import Allocation
-from appliance.inventory.models import Node
 from remoting.cli import run_command
 from remoting.cli.api import Api
 from remoting.cli.run_command import LeaseKeeper, ending_of
 from remoting.cli.ticket_file import TicketFile
-from tests.appliance.commands_in_process import Busbar, InProcessApi, busbar_for
-from tests.appliance.conftest import Cast
-from tests.appliance.test_suspending import Client, report
+from tests.appliance.commands_in_process import Busbar, InProcessApi
+from tests.appliance.suspending_client import Client, report
 
-Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
 
-@pytest.fixture
-def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
-    return Client(client_of(cast.alice), add_node())
-
-
-@pytest.fixture
-def busbar(
-    alice: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Busbar:
-    return busbar_for(alice.client, monkeypatch, capsys)
-
-
-def test_attach_names_who_released_the_allocation_and_when(alice: Client, busbar: Busbar) -> None:
+def test_attach_names_who_released_the_allocation_and_when(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
     pk = alice.allocate()
-    assert busbar("allocation", "release", pk, "--yes").status == 0
+    assert busbar_of_alice("allocation", "release", pk, "--yes").status == 0
     report(alice.node)
     ended_at = Allocation.objects.get(pk=pk).ended_at
     assert ended_at is not None
-    done = busbar("allocation", "attach", pk, "--", "true")
+    done = busbar_of_alice("allocation", "attach", pk, "--", "true")
     time = f"{ended_at:%Y-%m-%d %H:%M:%S} UTC"
     assert done.status == 1 and f"The allocation was released by alice at {time}." in done.err
 
 
-def test_queued_request_that_ends_has_not_started(alice: Client, busbar: Busbar) -> None:
+def test_queued_request_that_ends_has_not_started(alice: Client, busbar_of_alice: Busbar) -> None:
     made = alice.client.post(
         "/api/v1/allocations", {"gpu_count": 16, "allow_pending": True}, format="json"
     ).json()
     pk = Allocation.objects.get(pk=made["id"]).pk
     evict(allocation_id=pk, reason="no session and no heartbeat for 25 s")
-    done = busbar("allocation", "attach", made["id"], "--", "true")
+    done = busbar_of_alice("allocation", "attach", made["id"], "--", "true")
     assert "ended before it started at 2" in done.err and "no heartbeat for 25 s." in done.err
 
 

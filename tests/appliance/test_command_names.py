@@ -14,30 +14,15 @@ from appliance.accounts.models import User
 from appliance.allocations.eviction import release
 from appliance.allocations.models import Allocation
 from appliance.db.identifiers import uuid7
-from appliance.inventory.models import Node
 from appliance.pools.models import Reservation
 from remoting.cli import object_ids
 from remoting.cli.allocation_request import AllocationRequest
-from tests.appliance.commands_in_process import Busbar, InProcessApi, busbar_for
+from tests.appliance.commands_in_process import Busbar, InProcessApi
 from tests.appliance.conftest import Cast
-from tests.appliance.test_suspending import Client
+from tests.appliance.suspending_client import Client
 
 Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
-Capsys = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
-
-
-@pytest.fixture
-def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
-    return Client(client_of(cast.alice), add_node())
-
-
-@pytest.fixture
-def busbar(
-    alice: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Busbar:
-    return busbar_for(alice.client, monkeypatch, capsys)
 
 
 def reserve(client: Any, name: str, project: str) -> Any:
@@ -63,43 +48,46 @@ def copy_of(pk: str, new: UUID, **changes: Any) -> None:
 
 @pytest.mark.parametrize("form", ["name", "whole", "beginning", "capitals"])
 def test_allocation_is_found_by_name_id_and_beginning(
-    alice: Client, busbar: Busbar, form: str
+    alice: Client, busbar_of_alice: Busbar, form: str
 ) -> None:
     pk = named(alice, "train")
     given = {"name": "train", "whole": pk, "beginning": pk[:30], "capitals": pk[:8].upper()}[form]
     for line in (["allocation", "show"], ["explain"], ["allocation", "suspend"]):
-        done = busbar(*line, given)
+        done = busbar_of_alice(*line, given)
         assert (done.status, done.err) == (0, ""), done
-    assert busbar("allocation", "resume", given).status == 0
-    assert "released" in busbar("allocation", "release", given).out.replace("releasing", "released")
+    assert busbar_of_alice("allocation", "resume", given).status == 0
+    done = busbar_of_alice("allocation", "release", given)
+    assert "released" in done.out.replace("releasing", "released")
 
 
-def test_resize_takes_a_name(alice: Client, busbar: Busbar) -> None:
+def test_resize_takes_a_name(alice: Client, busbar_of_alice: Busbar) -> None:
     named(alice, "train")
-    done = busbar("resize", "train", "-p", "5", "--wait", "0")
+    done = busbar_of_alice("resize", "train", "-p", "5", "--wait", "0")
     assert done.status == 0 and "5 % of the compute" in done.out, done
 
 
-def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar: Busbar) -> None:
+def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar_of_alice: Busbar) -> None:
     pks = [named(alice, "first"), str(UUID(int=0))]
     pks[1] = f"{pks[0][:8]}{pks[1][8:]}"
     copy_of(pks[0], UUID(pks[1]), name="second")
-    done = busbar("allocation", "show", pks[0][:8])
+    done = busbar_of_alice("allocation", "show", pks[0][:8])
     assert done.status == 4 and all(text in done.err for text in (*pks, "first", "second"))
 
 
-def test_ambiguous_name_lists_the_candidates(alice: Client, busbar: Busbar) -> None:
+def test_ambiguous_name_lists_the_candidates(alice: Client, busbar_of_alice: Busbar) -> None:
     pks = [named(alice, "train"), named(alice, "train")]
-    done = busbar("allocation", "release", "train")
+    done = busbar_of_alice("allocation", "release", "train")
     assert done.status == 4 and all(pk in done.err for pk in pks)
     assert "Give more of the id" in done.err
 
 
-def test_name_stands_for_the_allocation_that_has_not_ended(alice: Client, busbar: Busbar) -> None:
+def test_name_stands_for_the_allocation_that_has_not_ended(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
     ended, pk = named(alice, "train"), named(alice, "train")
     release(allocation_id=Allocation.objects.get(pk=ended).pk, actor="alice")
     Allocation.objects.filter(pk=ended).update(state="released", ended_at="2026-11-29T00:00:00Z")
-    assert pk in busbar("allocation", "show", "train").out
+    assert pk in busbar_of_alice("allocation", "show", "train").out
 
 
 @pytest.mark.parametrize(
@@ -123,15 +111,7 @@ def test_name_stands_for_the_allocation_that_has_not_ended(alice: Client, busbar
     ids=" ".join,
 )
 @pytest.mark.parametrize("given", ["../x", "..", "", "a?b", "gpus", "x" * 10_000])
-def test_text_that_is_no_id_is_not_found(
-    cast: Cast,
-    client_of: Clients,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    line: list[str],
-    given: str,
-) -> None:
-    busbar = busbar_for(client_of(cast.admin), monkeypatch, capsys)
+def test_text_that_is_no_id_is_not_found(busbar: Busbar, line: list[str], given: str) -> None:
     line = [given if word == "" else word for word in line]
     done = busbar(*line, *([] if given in line else [given]))
     assert done.status == 3 and "not found" in done.err, done
@@ -140,7 +120,7 @@ def test_text_that_is_no_id_is_not_found(
 
 @pytest.mark.parametrize("kind", ["token", "reservation"])
 def test_objects_with_names_are_found_by_name(
-    alice: Client, busbar: Busbar, cast: Cast, client_of: Clients, kind: str
+    busbar_of_alice: Busbar, cast: Cast, client_of: Clients, kind: str
 ) -> None:
     body: dict[str, Any] = {"name": "night"}
     if kind == "reservation":
@@ -150,12 +130,12 @@ def test_objects_with_names_are_found_by_name(
         f"/api/v1/{kind}s", body, format="json"
     )
     assert made.status_code == 201, made.content
-    done = busbar(kind, "show", "night")
+    done = busbar_of_alice(kind, "show", "night")
     assert done.status == 0 and made.json()["id"] in done.out, done
     if kind == "reservation":
         dry = ["--dry-run", "--allow-pending", "--", "true"]
-        assert busbar("run", "--reservation", "night", *dry).status == 0
-        assert busbar("run", "--reservation", "../x", *dry).status == 3
+        assert busbar_of_alice("run", "--reservation", "night", *dry).status == 0
+        assert busbar_of_alice("run", "--reservation", "../x", *dry).status == 3
 
 
 def test_newest_name_that_is_live_is_found_without_reading_all_that_ended(
@@ -174,11 +154,10 @@ def test_newest_name_that_is_live_is_found_without_reading_all_that_ended(
 
 
 def test_command_that_changes_does_not_take_the_allocation_of_another_user(
-    alice: Client, cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+    alice: Client, busbar: Busbar
 ) -> None:
     """The administrator's own allocation of the name had ended."""
     pk = named(alice, "train")
-    busbar = busbar_for(client_of(cast.admin), monkeypatch, capsys)
     lines = [
         ["allocation", "release", "--yes"],
         ["allocation", "suspend"],
@@ -194,28 +173,22 @@ def test_command_that_changes_does_not_take_the_allocation_of_another_user(
     assert busbar("allocation", "release", "--yes", pk).status == 0
 
 
-def test_beginning_that_all_ids_have_is_not_found(alice: Client, busbar: Busbar) -> None:
+def test_beginning_that_all_ids_have_is_not_found(alice: Client, busbar_of_alice: Busbar) -> None:
     pk = named(alice, "train")
-    done = busbar("allocation", "release", "--yes", pk[:2])
+    done = busbar_of_alice("allocation", "release", "--yes", pk[:2])
     assert done.status == 3 and alice.read(pk)["state"] == "active", done
 
 
 def test_deletion_asks_with_the_object_that_was_found(
-    busbar: Busbar,
-    cast: Cast,
-    client_of: Clients,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capsys,
+    cast: Cast, client_of: Clients, busbar: Busbar
 ) -> None:
     made = reserve(client_of(cast.admin), "night", "default")
-    done = busbar_for(client_of(cast.admin), monkeypatch, capsys)(
-        "reservation", "delete", made["id"][:30]
-    )
+    done = busbar("reservation", "delete", made["id"][:30])
     assert f"Delete reservation {made['id']}  night" in done.err, done
 
 
 def test_reservation_of_a_request_is_one_of_its_project_that_is_not_over(
-    busbar: Busbar, cast: Cast, client_of: Clients
+    cast: Cast, client_of: Clients
 ) -> None:
     admin = client_of(cast.admin)
     over, wanted = (reserve(admin, "night", "default") for _ in range(2))

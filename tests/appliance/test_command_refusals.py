@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from django.conf import settings
 
-from appliance.accounts.models import User
-from appliance.inventory.models import Node
-from tests.appliance.commands_in_process import Busbar, busbar_for
-from tests.appliance.conftest import Cast
-from tests.appliance.test_suspending import Client
+from tests.appliance.commands_in_process import Busbar
+from tests.appliance.suspending_client import Client
 
-Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
-pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
-
-
-@pytest.fixture
-def busbar(
-    cast: Cast,
-    client_of: Clients,
-    add_node: AddNode,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Busbar:
-    add_node()
-    return busbar_for(client_of(cast.admin), monkeypatch, capsys)
+pytestmark = [
+    pytest.mark.django_db(databases=list(settings.DATABASES)),
+    pytest.mark.usefixtures("alice"),  # a pool without nodes refuses requests
+]
 
 
 @pytest.mark.parametrize(
@@ -61,13 +44,7 @@ def test_refusal_of_any_operation_names_the_fields_of_rest(busbar: Busbar) -> No
 
 
 def test_size_of_an_allocation_cannot_be_zero_in_both(
-    cast: Cast,
-    client_of: Clients,
-    add_node: AddNode,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    alice: Client, busbar_of_alice: Busbar
 ) -> None:
-    alice = Client(client_of(cast.alice), add_node())
-    busbar = busbar_for(alice.client, monkeypatch, capsys)
-    done = busbar("resize", alice.allocate(), "-p", "0", "-m", "0B")
+    done = busbar_of_alice("resize", alice.allocate(), "-p", "0", "-m", "0B")
     assert done.status == 2 and "--memory" in done.err, done

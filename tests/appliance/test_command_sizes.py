@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from django.conf import settings
 
-from appliance.accounts.models import User
-from appliance.inventory.models import Node
-from tests.appliance.commands_in_process import Busbar, busbar_for
-from tests.appliance.conftest import Cast
+from tests.appliance.commands_in_process import Busbar
 
-Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
-pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
-
-
-@pytest.fixture
-def busbar(
-    cast: Cast,
-    client_of: Clients,
-    add_node: AddNode,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Busbar:
-    add_node()
-    return busbar_for(client_of(cast.admin), monkeypatch, capsys)
+pytestmark = [
+    pytest.mark.django_db(databases=list(settings.DATABASES)),
+    pytest.mark.usefixtures("alice"),  # a pool without nodes refuses requests
+]
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.conf import settings
 from rest_framework.test import APIClient
 
-from appliance.accounts.models import User
-from appliance.inventory.models import Node
-from tests.appliance.commands_in_process import busbar_for
+from tests.appliance.commands_in_process import BusbarOf
 from tests.appliance.conftest import Cast
 from tests.appliance.test_tokens import client_with
 
-Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
 
 @pytest.mark.parametrize("source", ["environment", "stored"])
 def test_wrong_token_is_told_from_none(
-    cast: Cast,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    source: str,
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, source: str, busbar_of: BusbarOf
 ) -> None:
     if source == "environment":
         monkeypatch.setenv("BUSBAR_TOKEN", "t")
-    busbar = busbar_for(client_with("bb_wrong"), monkeypatch, capsys)
+    busbar = busbar_of(client_with("bb_wrong"))
     done = busbar("whoami")
     name, remedy = {
         "environment": ("The token in BUSBAR_TOKEN", "busbar token create"),

@@ -13,8 +13,7 @@ from appliance.accounts.models import User
 from appliance.inventory.models import Node, Site
 from appliance.pools.models import Pool
 from deploy.supervisor import ROOT
-from tests.appliance.commands_in_process import busbar_for
-from tests.appliance.conftest import Cast
+from tests.appliance.commands_in_process import Busbar
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -32,19 +31,12 @@ def lines() -> list[list[str]]:
     return [c for c in commands if c[0] not in OF_A_CONNECTION and "projects/ID" not in c]
 
 
-def test_commands_of_the_guide_work_in_their_order(
-    cast: Cast,
-    client_of: Clients,
-    add_node: AddNode,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_commands_of_the_guide_work_in_their_order(add_node: AddNode, busbar: Busbar) -> None:
     for name in NAMES_OF_THE_CAST:
         User.objects.filter(username=name).update(username=f"other-{name}", name_key=name + "-")
     add_node(name="rack3-n7")
     Site.objects.create(name="north")
     Pool.objects.create(name="a100")
-    busbar = busbar_for(client_of(cast.admin), monkeypatch, capsys)
     assert len(lines()) > 20
     for line in lines():
         done = busbar(*line, *(["--yes"] if "revoke" in line else []))

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from appliance.accounts.models import User
 from appliance.runtime.live_settings import current
 from appliance.runtime.setting_sections import MailSettings, RetentionSettings
-from tests.appliance.commands_in_process import Busbar, busbar_for
-from tests.appliance.conftest import Cast
-
-Clients = Callable[[User | None], Any]
-
-
-@pytest.fixture
-def busbar(
-    cast: Cast,
-    client_of: Clients,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Busbar:
-    return busbar_for(client_of(cast.admin), monkeypatch, capsys)
+from tests.appliance.commands_in_process import Busbar
 
 
 def test_setting_is_listed_changed_and_reset(busbar: Busbar) -> None:

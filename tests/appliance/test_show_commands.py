@@ -12,13 +12,16 @@ from django.conf import settings
 from appliance.accounts.models import User
 from appliance.allocations.models import Partition
 from appliance.inventory.models import Gpu, Node, Site
-from tests.appliance.commands_in_process import Busbar, busbar_for
+from tests.appliance.commands_in_process import Busbar, BusbarOf
 from tests.appliance.conftest import Cast
 from tests.appliance.test_access_matrix import create_object
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
-pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+pytestmark = [
+    pytest.mark.django_db(databases=list(settings.DATABASES)),
+    pytest.mark.usefixtures("node"),
+]
 
 
 @pytest.fixture
@@ -27,17 +30,6 @@ def node(cast: Cast, add_node: AddNode) -> Node:
     made.site = Site.objects.create(name="hall", notes="by the river")
     made.save(update_fields=["site"])
     return made
-
-
-@pytest.fixture
-def busbar(
-    cast: Cast,
-    client_of: Clients,
-    node: Node,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Busbar:
-    return busbar_for(client_of(cast.admin), monkeypatch, capsys)
 
 
 def ids(names: list[str], cast: Cast, client_of: Clients, node: Node) -> dict[str, str]:
@@ -82,7 +74,7 @@ def test_sheet_shows_the_object_and_what_belongs_to_it(
 
 
 def test_queued_allocation_shows_its_reason_and_alternatives(
-    busbar: Busbar, cast: Cast, client_of: Clients, node: Node
+    busbar: Busbar, cast: Cast, client_of: Clients
 ) -> None:
     request = {"gpu_count": 16, "allow_pending": True, "name": "large"}
     made = client_of(cast.alice).post("/api/v1/allocations", request, format="json").json()
@@ -107,13 +99,9 @@ def test_small_sizes_have_a_smaller_unit(
 
 
 def test_related_objects_that_the_user_may_not_see_are_named_as_such(
-    cast: Cast,
-    client_of: Clients,
-    node: Node,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cast: Cast, client_of: Clients, busbar_of: BusbarOf
 ) -> None:
-    busbar = busbar_for(client_of(cast.alice), monkeypatch, capsys)
+    busbar = busbar_of(client_of(cast.alice))
     done = busbar("project", "show", "default")
     assert done.status == 0 and "not visible to you" in done.out
 

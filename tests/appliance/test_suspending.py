@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,85 +16,16 @@ from appliance.activity.models import Event, Task
 from appliance.allocations import eviction, leases, lost_access, maintenance, scheduler
 from appliance.allocations.allocation_views import read_state
 from appliance.allocations.models import Allocation, Partition
-from appliance.allocations.session_reports import Progress
 from appliance.audit.models import AuditRecord
 from appliance.backups import resumption
 from appliance.fleet import reports
 from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Gpu, Node
-from nodes.protocol import fleet_pb2
 from tests.appliance.conftest import GIB, Cast, body
+from tests.appliance.suspending_client import MIB, URL, Client, report
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
-Headers = dict[str, str] | None
-URL = "/api/v1/allocations"
-MIB = 1 << 20
-
-
-def report(
-    node: Node,
-    pk: str = "",
-    state: str = "",
-    released: int = 0,
-    reason: str = "",
-    lag: int = 0,
-    over: Mapping[str, Sequence[int]] | None = None,
-) -> Progress:
-    """Report the newest generation, and the state of a suspension with the revision that it has."""
-    node.refresh_from_db()
-    message = fleet_pb2.Report(generation=node.generation, knows_over=True)
-    for allocation, held in (over or {}).items():
-        message.over.add(allocation_id=UUID(allocation).bytes, held_bytes=held)
-    if pk:
-        revision = Allocation.objects.get(pk=pk).suspension_revision - lag
-        message.suspensions.add(
-            allocation_id=UUID(pk).bytes,
-            revision=revision,
-            state=state,
-            released_bytes=released,
-            reason=reason,
-        )
-    return reports.process_report(node.pk, message)
-
-
-class Client:
-    """A REST client and nodes that can suspend."""
-
-    def __init__(self, client: Any, *nodes: Node) -> None:
-        self.client, self.nodes = client, nodes
-        self.node = nodes[0]
-        Node.objects.update(suspends_sessions=True)
-
-    def allocate(self, **request: Any) -> str:
-        created = self.client.post(URL, {"percent": 50} | request, format="json")
-        assert created.status_code == 202, created.content
-        for node in self.nodes:
-            report(node)
-        return str(body(created)["id"])
-
-    def post(
-        self, pk: str, action: str, status: int = 202, headers: Headers = None
-    ) -> dict[str, Any]:
-        response = self.client.post(f"{URL}/{pk}/{action}", headers=headers)
-        assert response.status_code == status, response.content
-        return dict(body(response))
-
-    def suspended(self, **request: Any) -> str:
-        """Allocate, suspend and report it."""
-        pk = self.allocate(**request)
-        self.post(pk, "suspend")
-        for node in self.nodes:
-            report(node, pk, "suspended", 300 * MIB)
-        assert self.read(pk)["state"] == "suspended"
-        return pk
-
-    def read(self, pk: str) -> dict[str, Any]:
-        return dict(body(self.client.get(f"{URL}/{pk}")))
-
-    def state(self, pk: str) -> tuple[str, str | None]:
-        row = self.read(pk)
-        return row["state"], row["suspension"] and row["suspension"]["state"]
 
 
 @pytest.fixture

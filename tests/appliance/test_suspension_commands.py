@@ -7,27 +7,9 @@ from typing import Any
 
 import pytest
 
-from appliance.accounts.models import User
-from appliance.inventory.models import Node
 from remoting.cli import suspension_commands
-from tests.appliance.commands_in_process import Busbar, busbar_for
-from tests.appliance.conftest import Cast
-from tests.appliance.test_suspending import MIB, Client, report
-
-Clients = Callable[[User | None], Any]
-AddNode = Callable[..., Node]
-
-
-@pytest.fixture
-def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
-    return Client(client_of(cast.alice), add_node())
-
-
-@pytest.fixture
-def busbar(
-    alice: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Busbar:
-    return busbar_for(alice.client, monkeypatch, capsys)
+from tests.appliance.commands_in_process import Busbar
+from tests.appliance.suspending_client import MIB, Client, report
 
 
 @pytest.fixture
@@ -47,38 +29,42 @@ def on_wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], N
     return set_report
 
 
-def test_commands_return_at_once_without_a_wait(alice: Client, busbar: Busbar) -> None:
+def test_commands_return_at_once_without_a_wait(alice: Client, busbar_of_alice: Busbar) -> None:
     pk = alice.allocate()
-    assert busbar("allocation", "suspend", pk).out == "suspending\n"
+    assert busbar_of_alice("allocation", "suspend", pk).out == "suspending\n"
     report(alice.node, pk, "suspended", 300 * MIB)
-    assert "suspended" in busbar("allocation", "show", pk).out
-    begun = busbar("allocation", "resume", pk)
+    assert "suspended" in busbar_of_alice("allocation", "show", pk).out
+    begun = busbar_of_alice("allocation", "resume", pk)
     assert (begun.status, begun.out) == (0, "resuming\n")
-    again = busbar("allocation", "resume", pk)
+    again = busbar_of_alice("allocation", "resume", pk)
     assert again.status == 4 and "resuming already" in again.err
 
 
-def test_wait_ends_with_the_suspension(alice: Client, busbar: Busbar, on_wait: Any) -> None:
+def test_wait_ends_with_the_suspension(
+    alice: Client, busbar_of_alice: Busbar, on_wait: Any
+) -> None:
     pk = alice.allocate()
     on_wait(lambda: report(alice.node, pk, "suspended", 300 * MIB))
-    done = busbar("allocation", "suspend", pk, "--wait", "30s")
+    done = busbar_of_alice("allocation", "suspend", pk, "--wait", "30s")
     assert (done.status, done.out) == (0, "suspended, 300 MiB in host memory\n"), done.err
     on_wait(lambda: report(alice.node, pk, "running"))
-    done = busbar("allocation", "resume", pk, "--wait", "30s")
+    done = busbar_of_alice("allocation", "resume", pk, "--wait", "30s")
     assert (done.status, done.out) == (0, "active\n"), done.err
 
 
-def test_failure_is_an_error_with_the_reason(alice: Client, busbar: Busbar, on_wait: Any) -> None:
+def test_failure_is_an_error_with_the_reason(
+    alice: Client, busbar_of_alice: Busbar, on_wait: Any
+) -> None:
     def fail() -> None:
         report(alice.node, pk, "failed", 0, "train: a capture is under way")
         report(alice.node, pk, "running")
 
     pk = alice.allocate()
     on_wait(fail)
-    done = busbar("allocation", "suspend", pk, "--wait", "30s")
+    done = busbar_of_alice("allocation", "suspend", pk, "--wait", "30s")
     assert done.status == 1 and "failed: train: a capture is under way" in done.err
 
 
-def test_end_of_the_wait_is_an_error_of_its_own(alice: Client, busbar: Busbar) -> None:
-    done = busbar("allocation", "suspend", alice.allocate(), "--wait", "0.1s")
+def test_end_of_the_wait_is_an_error_of_its_own(alice: Client, busbar_of_alice: Busbar) -> None:
+    done = busbar_of_alice("allocation", "suspend", alice.allocate(), "--wait", "0.1s")
     assert done.status == 6 and "time to wait is over" in done.err
