@@ -7,7 +7,6 @@ the order of streams. `./test --long complete` runs all.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -94,12 +93,5 @@ def test_output_is_equal_directly_and_beside_a_neighbour(
 def test_program_ends_beside_a_neighbour(
     node: SharedNode, compiled: Callable[[str], Path], name: str, mode: str
 ) -> None:
-    done = subprocess.run(
-        [compiled("progress"), name],
-        env=node.remote_environment(**MODES[mode]),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.stdout == f"{name}: passed\n", done.stdout + done.stderr[-2000:]
+    env = node.remote_environment(**MODES[mode])
+    test_progress.assert_case_ends(compiled("progress"), name, env, SECONDS)

@@ -26,6 +26,16 @@ BULK_CASE = "bulk_connection_opens_later"
 SECONDS = 120
 
 
+def assert_case_ends(
+    program: Path, name: str, env: dict[str, str], seconds: float = SECONDS
+) -> None:
+    """Run a case of the program and assert that it passes."""
+    done = subprocess.run(
+        [program, name], env=env, capture_output=True, text=True, timeout=seconds, check=False
+    )
+    assert done.stdout == f"{name}: passed\n", done.stdout + done.stderr[-2000:]
+
+
 @contextmanager
 def ready_program(program: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Run a program that opens its bulk connection after the next line of input."""
@@ -91,12 +101,4 @@ def test_bulk_connection_opens_after_10_seconds_without_network(
 def test_program_ends(
     node: LocalNode, compiled: Callable[[str], Path], name: str, mode: str
 ) -> None:
-    done = subprocess.run(
-        [compiled("progress"), name],
-        env=node.remote_environment(**MODES[mode]),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.stdout == f"{name}: passed\n", done.stdout + done.stderr[-2000:]
+    assert_case_ends(compiled("progress"), name, node.remote_environment(**MODES[mode]))
