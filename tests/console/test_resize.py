@@ -16,8 +16,12 @@ from tests.system.conftest import Pool
 pytestmark = pytest.mark.system
 
 
-def edges(page: Page) -> Locator:
-    return page.get_by_role("main").get_by_role("slider")
+def open_edge(console: Console, percent: int) -> Locator:
+    """Open the page of the GPU and return the edge of its only partition, which has a size."""
+    open_gpu(console)
+    edge = console.page.get_by_role("main").get_by_role("slider")
+    expect(edge).to_have_attribute("aria-valuenow", str(percent))
+    return edge
 
 
 def percent_of(pool: Pool) -> int:
@@ -45,9 +49,7 @@ def test_keyboard_resizes_after_confirmation_and_escape_takes_it_back(
     page = console.page
     console.open()
     program = start_program(pool, 25)
-    open_gpu(console)
-    edge = edges(page)
-    expect(edge).to_have_attribute("aria-valuenow", "25")
+    edge = open_edge(console, 25)
     expect(edge).to_have_attribute("aria-valuemax", "100")
     edge.focus()
     page.keyboard.press("ArrowLeft")
@@ -77,9 +79,7 @@ def test_size_changed_by_others_asks_and_is_saved_in_their_version(
     page, me = console.page, pool.api.request("GET", "me")["username"]
     console.open()
     start_program(pool, 25)
-    open_gpu(console)
-    edge = edges(page)
-    expect(edge).to_have_attribute("aria-valuenow", "25")
+    edge = open_edge(console, 25)
     edge.focus()
     for key in ("PageUp", "Enter"):
         page.keyboard.press(key)
@@ -108,9 +108,7 @@ def test_pointer_resizes_and_cancel_keeps_the_size(
     console.open()
     page.get_by_role("button", name="Use dark theme").click()
     start_program(pool, 40)
-    open_gpu(console)
-    edge = edges(page)
-    expect(edge).to_have_attribute("aria-valuenow", "40")
+    edge = open_edge(console, 40)
     drag(page, edge, -0.2)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(re.compile(r"From 40 % .* to (19|20|21) %"))
@@ -132,9 +130,7 @@ def test_refusal_of_the_server_is_shown_in_the_dialog(console: Console, pool: Po
     quota = pool.api.request("POST", "quotas", limit)
     try:
         start_program(pool, 30)
-        open_gpu(console)
-        edge = edges(page)
-        expect(edge).to_have_attribute("aria-valuenow", "30")
+        edge = open_edge(console, 30)
         edge.focus()
         page.keyboard.press("End")
         page.keyboard.press("Enter")
@@ -153,8 +149,7 @@ def test_viewer_sees_why_the_edge_does_not_move(viewer: Console, pool: Pool) -> 
     page = viewer.page
     viewer.open()
     start_program(pool, 30)
-    open_gpu(viewer)
-    edge = edges(page)
+    edge = open_edge(viewer, 30)
     expect(edge).to_have_attribute("aria-disabled", "true")
     edge.focus()
     page.keyboard.press("ArrowRight")
