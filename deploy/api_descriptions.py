@@ -121,7 +121,7 @@ def schema_gaps(document: Json, name: str, schema: Json) -> Iterator[str]:
 
 
 def is_permitted(schema: Json) -> bool:
-    """Whether a request could contain the default, if it is a number."""
+    """Return whether the default is within the limits of the field, or is no number."""
     default = schema.get("default")
     if not isinstance(default, int | float):
         return True

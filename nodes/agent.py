@@ -69,7 +69,7 @@ class Agent:
         self.context_bytes: dict[uuid.UUID, int] = {}
         """Memory of a context, by GPU that has been measured."""
         self.host_memory_closed: bool | None = None
-        """Whether kernels cannot address host memory; None: the driver has not answered yet."""
+        """True: kernels cannot address host memory. None: the driver has not answered yet."""
         self._ask_again_at = 0.0
         self._asked_module: int | None = None
         """The module that was loaded at the last question about host memory."""

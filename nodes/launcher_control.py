@@ -168,10 +168,10 @@ class Holding:
 
 @dataclass(frozen=True)
 class ReceivedShare:
-    """What an allocation received of its partitions on this node, in order of the grant.
+    """The part of GPU time that each partition of an allocation on this node has received.
 
-    Hundredths of a percent over the last minute; None: the GPU was not given in turns. At least one
-    is known.
+    In the order of the grant, in hundredths of a percent over the last minute. None: the GPU was
+    not given in turns. At least one is known.
     """
 
     allocation_id: uuid.UUID

@@ -124,7 +124,7 @@ class Node {
     used_ns_ += processor_ns() - before;
     look();
   }
-  // What the sessions do that were told of a change.
+  // Lets the sessions that got a message react to it.
   void look() {
     epoll_event events[kSessions];
     int n = epoll_wait(epoll_, events, kSessions, 0);

@@ -1,4 +1,4 @@
-// How far a request for device memory goes while the memory does not suffice. ADR 5.
+// What a request for device memory does before it fails for lack of memory. ADR 5.
 #pragma once
 
 namespace busbar::client {

@@ -1,11 +1,11 @@
-// What kernels print, on its way to the program's standard output.
+// Buffers the output of printf() in kernels until it is written to the standard output.
 //
 // Thread safety: any thread. add() never waits for the lock of stdout: a thread of the program may
 // hold it while it waits for a frame or for a page of managed memory, and frames are read by the
 // caller of add(). mutex_ is taken under that lock, never the other way round.
 //
-// What waits is bounded. Like the buffer of a GPU, which overwrites its oldest output, it drops the
-// oldest bytes; a line on standard error says how many.
+// The buffer is bounded. When it is full, it drops its oldest bytes, as the buffer of a GPU does; a
+// line on standard error says how many.
 #pragma once
 #include <cstdint>
 #include <deque>

@@ -145,7 +145,7 @@ struct OverList {
   uint32_t count, reserved;
 };
 
-// What an allocation received of the time of its GPUs over the last minute.
+// The part of GPU time that an allocation has received over the last minute.
 constexpr uint32_t kUnknownShare = 0xffffffff;  // the GPU was not given in turns
 struct ShareRecord {
   uint8_t allocation[16];

@@ -1,8 +1,8 @@
 // Publishes completed work to the client. A completion fence is a driver event; when it has
 // completed, the client receives the data of the copies before it, then the position of the stream.
 //
-// While the client reads nothing, nothing is published, but work ends: the gate of its GPU and the
-// stream that waits for it are told without the client.
+// If the client does not read, nothing is published. Work ends all the same, and the gate of its
+// GPU and the stream that waits for it are notified.
 //
 // Thread safety: any thread. `mutex_` guards all members; it is released while a fence is
 // published, because the socket may be slow. One fence is published at a time, which keeps the

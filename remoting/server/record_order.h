@@ -5,7 +5,7 @@
 // stream orders with its own, and for the parked record of an event that it names. Launches of one
 // executable graph run in order, and before later changes of it. A launch is a record of the events
 // that the graph records, and waits for those for which the graph waits. Records of a capture wait
-// for nothing: it ends at once when the client says so.
+// for nothing, so that the capture ends as soon as the client ends it.
 //
 // Thread safety: executor thread only.
 #pragma once

@@ -18,7 +18,8 @@ namespace {
 constexpr int kFarewellMs = 500;  // for the client to take the reason of the end
 constexpr int kLeaveMs = 5000;    // for the executor to take what the client has sent
 
-// A client that is told of an end closes its connection, which another thread takes for an end.
+// Returns the first end. The client closes its connection when it is notified of the end, and
+// another thread sees that as a second end.
 const Ending& first_of(const Ending& ending) {
   static const Ending first = ending;
   return first;

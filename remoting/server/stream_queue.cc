@@ -114,7 +114,7 @@ uint64_t StreamQueues::park_barrier(const Record& record) {
   return append(kBarrier, {}, record, {});
 }
 
-// What holds the queue takes the place of its record in the order.
+// The hold has the position of the record that causes it.
 void StreamQueues::hold(const StreamState& st, Hold by) {
   Queue& q = make_busy(st.id, order_of(st));
   q.is_wait = by == Hold::wait;

@@ -241,7 +241,7 @@ TEST(Arbiters, NeighbourOnOneOfTwoGpusCanCome) {
   EXPECT_TRUE(arbiters.is_connected({3}));
 }
 
-// What it has asked for on the first GPU was forgotten there while it had that for itself.
+// The arbiter of the first GPU forgot the request of `both`, which had this GPU for itself.
 TEST(Arbiters, WorkThatWaitsWhenAPageIsNoLongerOpenGetsATurn) {
   Arbiters arbiters([] { return g_now; });
   for (const char* id : {"first", "third"}) arbiters.set_allocation(id, half_of({0}));

@@ -1,4 +1,4 @@
-// What the kernel tells about a process.
+// Tests of the state of a process that a pidfd shows.
 #include "launcher/pidfd.h"
 
 #include <gtest/gtest.h>

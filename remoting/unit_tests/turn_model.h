@@ -60,7 +60,7 @@ enum class Planted {
 };
 
 // ---- the GPU ----
-// What a record or the server submits to a stream.
+// An item of a stream, submitted for a record or by the server itself.
 struct Item {
   enum Kind : uint32_t { work, wait, write, fence } kind = work;
   uint32_t flag = 0;     // of wait and write: a stream waits until the flag is set
@@ -251,7 +251,7 @@ class Session {
     gate.end_pass();
     gpu_.settle();
   }
-  // What the thread of the turns does.
+  // Does what the thread of the turns does in each of its periods.
   void tick() {
     events_.after(kTick, [this] {
       drain_socket();

@@ -38,7 +38,7 @@ struct Tenant {
   control::ComputeMode mode = control::ComputeMode::shared;
 };
 
-// What some tenants get, in percent of the time.
+// Tenants that share a GPU, and the percentage of its time that each gets.
 class Tenants {
  public:
   explicit Tenants(const std::vector<Tenant>& tenants, Planted planted = Planted::none,
@@ -205,8 +205,8 @@ std::vector<Step> waits(uint32_t streams, size_t count, Nanoseconds length) {
   return steps;
 }
 
-// Whether the waits end beside a busy neighbour, after kernels that taught the gate
-// their length.
+// Returns whether the waits end beside a busy neighbour. Kernels of the given length run before, so
+// that the gate expects this length.
 bool waits_end(const std::vector<Step>& steps, Nanoseconds length) {
   Node node;
   Session& session = node.add(50);

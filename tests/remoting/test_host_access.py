@@ -1,4 +1,4 @@
-"""What the agent learns from drivers whose kernels can address host memory of their process."""
+"""The agent detects whether kernels can address the host memory of their process."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ struct KernelState {
   std::mutex mutex;
   std::shared_ptr<const CompiledKernel> compiled;   // null until it is first needed
   std::atomic<int> dynamic_shared_limit{48 << 10};  // bytes
-  // What the program has set of the other attributes. No effect: a cluster is one block.
+  // Other attributes that the program has set. They have no effect: clusters have one block here.
   std::array<std::atomic<int>, CU_FUNC_ATTRIBUTE_MAX> attributes{};
 };
 
