@@ -480,7 +480,8 @@ class Client(Connection):
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
         keeps its size and waits in the queue. It shrinks at once; memory that it still uses
         beyond
-        its size stays occupied until its programs free it. `resize` has the state.
+        its size stays occupied until its programs free it. `resize` has the state. Nodes that
+        cannot resize allocations (`resizes_allocations`) refuse it.
 
         Needs the privilege `allocations.create`.
 

@@ -1687,6 +1687,8 @@ class Node(TypedDict):
     """Each measure of isolation and its status."""
     suspends_sessions: bool
     """Its agent and launcher can suspend allocations. Older versions cannot."""
+    resizes_allocations: bool
+    """Its agent and launcher can resize allocations. Older versions cannot."""
     endpoints: list[Endpoint]
     """Addresses at which clients reach the node, in order of preference."""
     last_seen_at: str | None
@@ -1744,6 +1746,8 @@ class NodeDetail(TypedDict):
     """Each measure of isolation and its status."""
     suspends_sessions: bool
     """Its agent and launcher can suspend allocations. Older versions cannot."""
+    resizes_allocations: bool
+    """Its agent and launcher can resize allocations. Older versions cannot."""
     endpoints: list[Endpoint]
     """Addresses at which clients reach the node, in order of preference."""
     last_seen_at: str | None

@@ -46,6 +46,8 @@ ANSWER_SECONDS = 0.75
 """Time in which a launcher answers. One that is stopped enforces no shares."""
 GPU_POLL_SECONDS = 10.0
 """Interval at which the GPUs are enumerated."""
+ABILITIES = ("suspends", "resizes")
+"""Fields of the inventory about what the launcher can do."""
 
 
 def boot_seconds() -> float:
@@ -82,7 +84,7 @@ class Agent:
         self._last_summary: object = None
         self._last_report: tuple[SessionList, Sequence[Outcome]] | None = None
         self._isolation: tuple[str, ...] = ()
-        self._suspends = False
+        self._abilities = dict.fromkeys(ABILITIES, False)
         self._suspender = Suspender(self.launcher)
         self._reconciling = asyncio.Lock()
         self._applying = threading.Lock()
@@ -323,7 +325,7 @@ class Agent:
         if listed.isolation and listed.isolation != self._isolation:
             log.warning("agent: isolation in force: %s", ", ".join(listed.isolation))
             await self._send_inventory()
-        elif (listed.suspensions is not None) != self._suspends:
+        elif abilities_of(listed) != self._abilities:
             await self._send_inventory()
 
     async def _sessions(self) -> SessionList:
@@ -378,7 +380,7 @@ class Agent:
         try:
             listed = await self._sessions()
             port, self._isolation = listed.port, listed.isolation or self._isolation
-            self._suspends = listed.suspensions is not None
+            self._abilities = abilities_of(listed)
         except LauncherError:
             port = 0
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
@@ -388,9 +390,15 @@ class Agent:
             self.addresses if port else [],
             port,
             self._isolation,
-            suspends=self._suspends,
+            **self._abilities,
         )
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
+
+
+def abilities_of(listed: SessionList) -> dict[str, bool]:
+    """Return what the launcher can do, as fields of the inventory. Older ones can do less."""
+    known = (listed.suspensions is not None, listed.over is not None)
+    return dict(zip(ABILITIES, known, strict=True))
 
 
 def describe_contexts(measured: Mapping[uuid.UUID, int]) -> str:

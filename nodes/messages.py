@@ -63,6 +63,7 @@ def encode_inventory(
     isolation: Sequence[str] = (),
     *,
     suspends: bool = False,
+    resizes: bool = False,
 ) -> fleet_pb2.Inventory:
     return fleet_pb2.Inventory(
         agent_version=AGENT_VERSION,
@@ -72,6 +73,7 @@ def encode_inventory(
         software=nvml.software(),
         isolation=isolation,
         suspends=suspends,
+        resizes=resizes,
         endpoints=[
             fleet_pb2.Endpoint(address=printable(a, limits.MAX_ADDRESS), port=port)
             for a in addresses[: limits.MAX_ENDPOINTS]

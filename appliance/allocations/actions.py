@@ -37,8 +37,13 @@ LOCKED_NODES = Select(
         .values_list("allocation_id", "gpu__node__name", "gpu__node__lock_reason")
     )
 )
-
-
+UNRESIZABLE = Select(
+    lambda ids: (
+        Partition.objects.filter(allocation_id__in=ids, gpu__node__resizes_allocations=False)
+        .order_by("position")
+        .values_list("allocation_id", "gpu__node__name")
+    )
+)
 UNSUSPENDABLE = Select(
     lambda ids: (
         Partition.objects.filter(allocation_id__in=ids)
@@ -77,7 +82,7 @@ def ticket_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
 
 
 def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
-    """Return the error for any other size, apart from what the GPUs and limits permit."""
+    """Return the error for any other size, apart from what nodes and limits permit."""
     if error := owner_refusal(user, allocation):
         return error
     if not can(user, CREATE, allocation.project_id):
@@ -105,6 +110,25 @@ def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
             Code.CONFLICT, f"The allocation is about to end: {allocation.end_reason}"
         )
     return None
+
+
+def resize_refusals(user: User, rows: Sequence[Allocation]) -> Refusals:
+    found = {row.pk: resize_refusal(user, row) for row in rows}
+    of_nodes = older_node_refusals([pk for pk, error in found.items() if error is None])
+    return [found[row.pk] or of_nodes.get(row.pk) for row in rows]
+
+
+def older_node_refusals(ids: Sequence[UUID]) -> dict[UUID, ApplianceError]:
+    """Return the error of the first node of each allocation that is too old for a resize."""
+    if not ids:
+        return {}
+    is_small = len(ids) <= MAX_PREPARED_IDS
+    rows = UNRESIZABLE.rows(ids=ids) if is_small else UNRESIZABLE.build(ids=ids)
+    found: dict[UUID, ApplianceError] = {}
+    for pk, node in rows:
+        text = f"Node {node} cannot resize allocations. Update its agent and launcher."
+        found.setdefault(pk, ApplianceError(Code.NOT_SUPPORTED, text))
+    return found
 
 
 def suspend_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
@@ -189,7 +213,7 @@ def visible_allocations(user: User, ids: Sequence[UUID]) -> Sequence[Allocation]
 ALLOCATIONS = register_kind("allocations", visible_allocations)
 RELEASE = ALLOCATIONS.add(Action("release", USE, by_row(owner_refusal)))
 HEARTBEAT = ALLOCATIONS.add(Action("heartbeat", USE, by_row(owner_refusal)))
-RESIZE = ALLOCATIONS.add(Action("resize", CREATE, by_row(resize_refusal)))
+RESIZE = ALLOCATIONS.add(Action("resize", CREATE, resize_refusals))
 SUSPEND = ALLOCATIONS.add(Action("suspend", USE, suspend_refusals))
 RESUME = ALLOCATIONS.add(Action("resume", USE, by_row(resume_refusal)))
 TICKETS = ALLOCATIONS.add(Action("tickets", USE, ticket_refusals))

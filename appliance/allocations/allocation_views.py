@@ -167,7 +167,7 @@ class AllocationView(ApplianceView):
         "DELETE": actions.RELEASE.privilege,
     }
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
-    error_codes: ClassVar[ErrorCodes] = {"PATCH": (Code.UNSATISFIABLE,)}
+    error_codes: ClassVar[ErrorCodes] = {"PATCH": (Code.UNSATISFIABLE, Code.NOT_SUPPORTED)}
 
     @extend_schema(parameters=[WAIT_PARAMETER], responses=detail_of(AllocationSerializer))
     def get(self, request: Request, allocation_id: UUID) -> Response:
@@ -190,7 +190,8 @@ class AllocationView(ApplianceView):
 
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
         keeps its size and waits in the queue. It shrinks at once; memory that it still uses beyond
-        its size stays occupied until its programs free it. `resize` has the state.
+        its size stays occupied until its programs free it. `resize` has the state. Nodes that
+        cannot resize allocations (`resizes_allocations`) refuse it.
         """
         form = ResizeRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)

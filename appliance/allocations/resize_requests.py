@@ -8,7 +8,7 @@ from uuid import UUID
 from appliance.accounts.actions import raise_refusal
 from appliance.accounts.models import User
 from appliance.allocations import resizing, sizes
-from appliance.allocations.actions import resize_refusal
+from appliance.allocations.actions import resize_refusals
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
@@ -42,12 +42,13 @@ def resize(
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
-            not active or changed concurrently, INVALID for a size of nothing, UNSATISFIABLE if its
-            GPUs or the limits can never give the size, DISK_FULL if it would have to grow and the
-            appliance has too little space.
+            not active or changed concurrently, NOT_SUPPORTED if a node cannot resize allocations,
+            INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the limits can never give
+            the size, DISK_FULL if it would have to grow and the appliance has too little space.
     """
     allocation = allocation_by_id(allocation_id)
-    raise_refusal(resize_refusal(user, allocation))
+    (refusal,) = resize_refusals(user, [allocation])
+    raise_refusal(refusal)
     size = Size(
         allocation.percent if percent is None else percent,
         allocation.memory_bytes if memory_bytes is None else memory_bytes,

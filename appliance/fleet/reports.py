@@ -173,6 +173,7 @@ def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         isolation=level_of(i.isolation) if i.isolation else None,
         missing_layers=tuple(missing_of(i.isolation)),
         suspends_sessions=i.suspends,
+        resizes_allocations=i.resizes,
         endpoints=tuple((e.address, e.port) for e in i.endpoints),
         gpus=tuple(parse_gpu(g) for g in i.gpus),
     )

@@ -101,6 +101,8 @@ class Node(models.Model):
     """Layers of isolation that are not in force for all sessions; empty: none, or not known."""
     suspends_sessions = models.BooleanField(default=False)
     """Its agent and launcher can suspend sessions."""
+    resizes_allocations = models.BooleanField(default=False)
+    """Its agent and launcher change size and compute mode of an allocation with sessions."""
     ignored_sessions = models.PositiveBigIntegerField(default=0)
     """Reported sessions of allocations without a partition on the node."""
     labels = models.JSONField(default=dict, blank=True)

@@ -62,6 +62,7 @@ class ReportedNode:
     missing_layers: tuple[str, ...] = ()
     """Layers that are not in force, if the level is known."""
     suspends_sessions: bool = False
+    resizes_allocations: bool = False
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Node` that a report sets."""
@@ -75,6 +76,7 @@ class ReportedNode:
             "operating_system": self.operating_system[:100],
             "software": self.software,
             "suspends_sessions": self.suspends_sessions,
+            "resizes_allocations": self.resizes_allocations,
             "boot_id": self.boot_id[:64],
         }
 

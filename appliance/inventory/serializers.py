@@ -52,6 +52,11 @@ class NodeSerializer(RowSerializer[Node]):
         help_text="Its agent and launcher can suspend allocations. Older versions cannot.",
     )
 
+    resizes_allocations = serializers.BooleanField(
+        read_only=True,
+        help_text="Its agent and launcher can resize allocations. Older versions cannot.",
+    )
+
     class Meta:
         model = Node
         fields = (
@@ -72,6 +77,7 @@ class NodeSerializer(RowSerializer[Node]):
             "simulated",
             "isolation",
             "suspends_sessions",
+            "resizes_allocations",
             "endpoints",
             "last_seen_at",
             "ignored_sessions",

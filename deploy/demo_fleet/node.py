@@ -52,6 +52,7 @@ class SimulatedNode(SimulatedAgent):
             cuda_version="13.0",
             operating_system="simulated",
             isolation=ISOLATION,
+            resizes=True,
             gpus=[g.message() for g in self.gpus],
         )
 

@@ -23,7 +23,7 @@ class AgentMessage(_message.Message):
     def __init__(self, boot_id: _Optional[str] = ..., sequence: _Optional[int] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version", "isolation", "suspends")
+    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version", "isolation", "suspends", "resizes")
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OPERATING_SYSTEM_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class Inventory(_message.Message):
     CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     SUSPENDS_FIELD_NUMBER: _ClassVar[int]
+    RESIZES_FIELD_NUMBER: _ClassVar[int]
     agent_version: str
     driver_version: str
     operating_system: str
@@ -42,7 +43,8 @@ class Inventory(_message.Message):
     cuda_version: str
     isolation: _containers.RepeatedScalarFieldContainer[str]
     suspends: bool
-    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ..., isolation: _Optional[_Iterable[str]] = ..., suspends: _Optional[bool] = ...) -> None: ...
+    resizes: bool
+    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ..., isolation: _Optional[_Iterable[str]] = ..., suspends: _Optional[bool] = ..., resizes: _Optional[bool] = ...) -> None: ...
 
 class Endpoint(_message.Message):
     __slots__ = ("address", "port")

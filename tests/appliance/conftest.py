@@ -188,6 +188,7 @@ def add_node(db: None) -> Callable[..., Node]:
                 (("127.0.0.1", 8445),),
                 reported,
                 suspends_sessions=True,
+                resizes_allocations=True,
             ),
         )
         reachability.record_heartbeat(node.pk)

@@ -73,6 +73,7 @@ NODE: dict[str, Any] = {
     "boot_id": "boot",
     "endpoints": (),
     "suspends_sessions": True,
+    "resizes_allocations": True,
 }
 REPORTED = partial(ReportedNode, "1", "1", "test", **NODE)
 USUALLY_TRUE = st.sampled_from([True, True, True, False])

@@ -364,7 +364,10 @@ def test_unchanged_reports_of_both_nodes_write_nothing(cast: Cast, add_node: Add
     before = Event.objects.count()
     for node in (first, twin):
         node.refresh_from_db()
-        kept = {"boot_id": node.boot_id, "suspends_sessions": node.suspends_sessions}
+        kept = {
+            name: getattr(node, name)
+            for name in ("boot_id", "suspends_sessions", "resizes_allocations")
+        }
         same = report_of(node, **kept)
         assert record_node_report(node_id=node.pk, report=same) == reports.UNCHANGED_ROWS
     assert Event.objects.count() == before and duplicates_of(first) == [None]

@@ -31,7 +31,7 @@ class Agent(FakeAgent):
 
     def inventory(self) -> fleet_pb2.Inventory:
         inventory = super().inventory()
-        inventory.suspends = True
+        inventory.suspends = inventory.resizes = True
         return inventory
 
     def apply(self, state: fleet_pb2.DesiredState) -> None:

@@ -29,6 +29,7 @@ from nodes.launcher_control import (
 )
 from nodes.messages import COMPUTE_LIMIT
 from nodes.protocol import fleet_pb2
+from nodes.suspensions import SuspensionList
 from tests.remoting.node import EVENT_SECONDS
 
 
@@ -64,13 +65,14 @@ class UnreachableLauncher:
 
 
 class IsolatingLauncher:
-    """A launcher whose layers of isolation a test changes."""
+    """A launcher whose layers of isolation and abilities a test changes."""
 
     def __init__(self, *layers: str) -> None:
         self.layers = layers
+        self.abilities: dict[str, Any] = {}
 
     def sessions(self) -> SessionList:
-        return SessionList(1, 8445, (), self.layers)
+        return SessionList(1, 8445, (), self.layers, **self.abilities)
 
 
 async def inventories(agent: Agent) -> list[fleet_pb2.Inventory]:
@@ -150,6 +152,19 @@ def test_changed_isolation_is_sent_once(agent: Agent) -> None:
     launcher.layers = ("seccomp",)
     (inventory,) = asyncio.run(inventories_of_isolation(agent))
     assert list(inventory.isolation) == ["seccomp"]
+
+
+def test_replaced_launcher_with_other_abilities_is_sent_once(agent: Agent) -> None:
+    launcher = IsolatingLauncher()
+    agent.launcher = cast("LauncherControl", launcher)
+    assert asyncio.run(inventories_of_isolation(agent)) == []
+    launcher.abilities = {"over": ()}
+    (inventory,) = asyncio.run(inventories_of_isolation(agent))
+    assert inventory.resizes and not inventory.suspends
+    assert asyncio.run(inventories_of_isolation(agent)) == []
+    launcher.abilities |= {"suspensions": SuspensionList(0, 0, ())}
+    (inventory,) = asyncio.run(inventories_of_isolation(agent))
+    assert inventory.resizes and inventory.suspends
 
 
 def test_restarted_launcher_does_not_change_the_isolation(agent: Agent) -> None:
