@@ -478,10 +478,10 @@ class Client(Connection):
         Its sessions, tickets and neighbours are not affected.
 
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
-        keeps its size and waits in the queue. It shrinks at once; memory that it still uses
-        beyond
-        its size stays occupied until its programs free it. `resize` has the state. Nodes that
-        cannot resize allocations (`resizes_allocations`) refuse it.
+        keeps its size and compute mode and waits in the queue. It shrinks at once; memory that
+        it
+        still uses beyond its size stays occupied until its programs free it. `resize` has the
+        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it.
 
         Needs the privilege `allocations.create`.
 

@@ -439,6 +439,8 @@ class Allocation(TypedDict):
     """Memory in bytes; on each GPU if there are several."""
     compute_mode: NotRequired[str]
     """Meaning of the percent: see Concepts."""
+    granted_compute_mode: NotRequired[str]
+    """Meaning of the percent that is in force."""
     compute_enforcement: str | None
     """How its share of the compute is enforced now: `enforced`, or why not. The worst of its
     sessions; null without one.
@@ -475,8 +477,8 @@ class Allocation(TypedDict):
     partitions: list[Partition]
     """Parts of GPUs that belong to the allocation."""
     resize: Resize | None
-    """The resize in progress; null if there is none. `percent` and `memory_bytes` are the
-    requested size, the partitions have the granted one.
+    """The resize in progress; null if there is none. `percent`, `memory_bytes` and
+    `compute_mode` are requested; the partitions and `granted_compute_mode` are granted.
     """
     suspension: Suspension | None
     """The suspension in progress, or the failure of the last one; null without one."""
@@ -523,6 +525,8 @@ class AllocationDetail(TypedDict):
     """Memory in bytes; on each GPU if there are several."""
     compute_mode: NotRequired[str]
     """Meaning of the percent: see Concepts."""
+    granted_compute_mode: NotRequired[str]
+    """Meaning of the percent that is in force."""
     compute_enforcement: str | None
     """How its share of the compute is enforced now: `enforced`, or why not. The worst of its
     sessions; null without one.
@@ -559,8 +563,8 @@ class AllocationDetail(TypedDict):
     partitions: list[Partition]
     """Parts of GPUs that belong to the allocation."""
     resize: Resize | None
-    """The resize in progress; null if there is none. `percent` and `memory_bytes` are the
-    requested size, the partitions have the granted one.
+    """The resize in progress; null if there is none. `percent`, `memory_bytes` and
+    `compute_mode` are requested; the partitions and `granted_compute_mode` are granted.
     """
     suspension: Suspension | None
     """The suspension in progress, or the failure of the last one; null without one."""
@@ -2399,6 +2403,16 @@ class PatchedResizeRequest(TypedDict):
     """
     memory_bytes: NotRequired[int]
     """Memory on each GPU. 0: in proportion to the percent."""
+    compute_mode: NotRequired[ComputeModeEnum]
+    """Meaning of the percent, as in the request of an allocation. `exclusive`: whole GPUs;
+    percent and memory_bytes are ignored. From `exclusive` to another mode: they are 100 and
+    0 if they are omitted.
+
+    * `shared` - shared
+    * `capped` - capped
+    * `guaranteed` - guaranteed
+    * `exclusive` - exclusive
+    """
 
 
 class PatchedRoleChange(TypedDict):
@@ -2805,7 +2819,7 @@ class ReservationRequest(TypedDict):
 class Resize(TypedDict):
     state: ResizeStateEnum
     """`queued`: it waits for capacity and keeps its size. `applying`: its nodes have not
-    applied the size yet. `shrinking`: it uses more memory than its size.
+    applied the change yet. `shrinking`: it uses more memory than its size.
 
     * `queued` - queued
     * `applying` - applying

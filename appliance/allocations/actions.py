@@ -23,7 +23,6 @@ from appliance.allocations.models import (
     Partition,
     SuspensionState,
 )
-from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import MAX_PREPARED_IDS
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select
@@ -82,7 +81,7 @@ def ticket_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
 
 
 def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
-    """Return the error for any other size, apart from what nodes and limits permit."""
+    """Return the error for any other size or mode, apart from what nodes and limits permit."""
     if error := owner_refusal(user, allocation):
         return error
     if not can(user, CREATE, allocation.project_id):
@@ -98,12 +97,6 @@ def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
         return ApplianceError(
             Code.CONFLICT,
             f"The allocation is {allocation.suspension}; resize it when it is active.",
-        )
-    if allocation.compute_mode == ComputeMode.EXCLUSIVE:
-        return ApplianceError(
-            Code.CONFLICT,
-            "The allocation has whole GPUs, because its compute mode is exclusive. Allocate a"
-            " share in another mode.",
         )
     if allocation.evict_at is not None:
         return ApplianceError(

@@ -189,9 +189,9 @@ class AllocationView(ApplianceView):
         """Resize an active allocation. Its sessions, tickets and neighbours are not affected.
 
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
-        keeps its size and waits in the queue. It shrinks at once; memory that it still uses beyond
-        its size stays occupied until its programs free it. `resize` has the state. Nodes that
-        cannot resize allocations (`resizes_allocations`) refuse it.
+        keeps its size and compute mode and waits in the queue. It shrinks at once; memory that it
+        still uses beyond its size stays occupied until its programs free it. `resize` has the
+        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it.
         """
         form = ResizeRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
@@ -201,6 +201,7 @@ class AllocationView(ApplianceView):
             allocation_id=allocation_id,
             percent=form.validated_data.get("percent"),
             memory_bytes=form.validated_data.get("memory_bytes"),
+            compute_mode=form.validated_data.get("compute_mode"),
             user=request_user(request),
         )
         response = Response(serialize_current(allocation_id), status=202)

@@ -151,6 +151,10 @@ class Allocation(models.Model):
     suspension_reports = models.JSONField(default=dict, blank=True)
     """State, released bytes and reason of each node that has reported this revision, by its id."""
     compute_mode = models.CharField(max_length=20, default="shared")
+    """Requested compute mode."""
+    granted_compute_mode = models.CharField(max_length=20, default="shared")
+    """Compute mode that the nodes are told. It differs from the requested one while an active
+    allocation waits for a size."""
     same_node = models.BooleanField(default=False)
     model = models.CharField(max_length=100, blank=True)
     selector = models.JSONField(default=dict, blank=True)
@@ -224,7 +228,7 @@ class Allocation(models.Model):
         if over_bytes:
             return Resize("shrinking", over_bytes, SHRINKING.format(over_bytes >> 20))
         if any(p.resizing for p in partitions):
-            return Resize("applying", 0, "The nodes have not applied the size yet.")
+            return Resize("applying", 0, "The nodes have not applied the change yet.")
         return None
 
     @property

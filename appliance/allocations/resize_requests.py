@@ -1,4 +1,4 @@
-"""The service that resizes an active allocation."""
+"""The service that changes the size and compute mode of an active allocation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from appliance.allocations.actions import resize_refusals
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
+from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
 from appliance.allocations.queries import allocation_by_id
-from appliance.allocations.resizing import Size
+from appliance.allocations.resizing import Size, requested_size
 from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
 from appliance.allocations.sizes import SizedPartition
 from appliance.allocations.snapshot import (
@@ -29,34 +30,45 @@ from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
 from appliance.runtime import disk_space
 
+WHOLE = Size(WHOLE_PERCENT, 0, ComputeMode.EXCLUSIVE)
+
 
 @write_transaction
 def resize(
-    *, allocation_id: UUID, percent: int | None, memory_bytes: int | None, user: User
+    *,
+    allocation_id: UUID,
+    user: User,
+    percent: int | None = None,
+    memory_bytes: int | None = None,
+    compute_mode: str | None = None,
 ) -> None:
-    """Change the requested size of an active allocation; None keeps a value.
+    """Change the requested size and compute mode of an active allocation; None keeps a value.
 
-    A size that needs no more capacity is granted at once. Growth is granted at once if the
-    scheduler finds the capacity; otherwise the allocation keeps its size and waits in the queue.
-    The current size as the request withdraws a resize that waits.
+    What needs no more capacity is granted at once. Growth is granted at once if the scheduler finds
+    the capacity; otherwise the allocation keeps its size and mode and waits in the queue. The
+    current size and mode as the request withdraw a resize that waits.
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
-            not active or changed concurrently, NOT_SUPPORTED if a node cannot resize allocations,
-            INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the limits can never give
-            the size, DISK_FULL if it would have to grow and the appliance has too little space.
+            not active, has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
+            resize allocations, INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the
+            limits can never give the size, DISK_FULL if it would have to grow and the appliance has
+            too little space.
     """
     allocation = allocation_by_id(allocation_id)
     (refusal,) = resize_refusals(user, [allocation])
     raise_refusal(refusal)
+    present = requested_size(allocation)
     size = Size(
-        allocation.percent if percent is None else percent,
-        allocation.memory_bytes if memory_bytes is None else memory_bytes,
+        present.percent if percent is None else percent,
+        present.memory_bytes if memory_bytes is None else memory_bytes,
+        compute_mode or present.compute_mode,
     )
-    if size == Size(allocation.percent, allocation.memory_bytes):
+    if compute_mode == ComputeMode.EXCLUSIVE:
+        size = WHOLE  # a size is ignored, as in the request of an allocation
+    if size == present:
         return
-    if not size.percent and not size.memory_bytes:
-        raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")
+    check_size(size)
     before = values_of(allocation)
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
@@ -66,6 +78,17 @@ def resize(
     else:
         resizing.grant(allocation)
         run_tick_for_others()
+
+
+def check_size(size: Size) -> None:
+    if size.compute_mode == ComputeMode.EXCLUSIVE and size != WHOLE:
+        raise ApplianceError(
+            Code.CONFLICT,
+            "The allocation has whole GPUs, because its compute mode is exclusive. Give another"
+            " compute_mode with the size.",
+        )
+    if not size.percent and not size.memory_bytes:
+        raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")
 
 
 def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:

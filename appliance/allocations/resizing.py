@@ -7,7 +7,7 @@ whatever is granted instead. Memory is free when the node reports that it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from django.db.models import F
 from django.utils import timezone
@@ -52,6 +52,11 @@ class Size:
 
     percent: int
     memory_bytes: int
+    compute_mode: str
+
+
+def requested_size(allocation: Allocation) -> Size:
+    return Size(allocation.percent, allocation.memory_bytes, allocation.compute_mode)
 
 
 def request_size(allocation: Allocation, size: Size, user: User) -> None:
@@ -60,9 +65,7 @@ def request_size(allocation: Allocation, size: Size, user: User) -> None:
     Raises ApplianceError CONFLICT if another writer changed the allocation first.
     """
     before = describe(allocation)
-    changes = {
-        "percent": size.percent,
-        "memory_bytes": size.memory_bytes,
+    changes = asdict(size) | {
         "resize_requested_at": timezone.now(),
         "waiting_rule": "",
         "waiting_reason": "",
@@ -90,11 +93,11 @@ def request_size(allocation: Allocation, size: Size, user: User) -> None:
 
 
 def describe(allocation: Allocation) -> str:
-    """Return the requested size, such as "2 × 45 %"."""
+    """Return the requested size, such as "2 × 45 % (shared)"."""
     parts = [f"{allocation.percent} %"] if allocation.percent else []
     if allocation.memory_bytes:
         parts.append(f"{allocation.memory_bytes >> 20} MiB")
-    return f"{allocation.gpu_count} × {' and '.join(parts)}"
+    return f"{allocation.gpu_count} × {' and '.join(parts)} ({allocation.compute_mode})"
 
 
 def partitions_of(allocation: Allocation) -> list[SizedPartition]:
@@ -110,7 +113,11 @@ def grant(allocation: Allocation) -> None:
         pk=allocation.pk, state=AllocationState.ACTIVE, version=allocation.version
     ).exclude(resize_requested_at=None)
     if not rows.update(
-        resize_requested_at=None, waiting_rule="", waiting_reason="", version=F("version") + 1
+        granted_compute_mode=F("compute_mode"),
+        resize_requested_at=None,
+        waiting_rule="",
+        waiting_reason="",
+        version=F("version") + 1,
     ):
         return
     request, partitions = placement_request(allocation), partitions_of(allocation)

@@ -64,7 +64,7 @@ class ResizeSerializer(serializers.Serializer[Resize]):
     state = serializers.ChoiceField(
         ["queued", "applying", "shrinking"],
         help_text="`queued`: it waits for capacity and keeps its size. `applying`: its nodes have "
-        "not applied the size yet. `shrinking`: it uses more memory than its size.",
+        "not applied the change yet. `shrinking`: it uses more memory than its size.",
     )
     over_bytes = serializers.IntegerField(
         help_text="Memory beyond its size that it still occupies on all its GPUs. Its nodes have "
@@ -150,8 +150,8 @@ class AllocationSerializer(RowSerializer[Allocation]):
     )
     partitions = PartitionSerializer(many=True, read_only=True)
     resize = serializers.SerializerMethodField(
-        help_text="The resize in progress; null if there is none. `percent` and `memory_bytes` are "
-        "the requested size, the partitions have the granted one."
+        help_text="The resize in progress; null if there is none. `percent`, `memory_bytes` and "
+        "`compute_mode` are requested; the partitions and `granted_compute_mode` are granted."
     )
     suspension = serializers.SerializerMethodField(
         help_text="The suspension in progress, or the failure of the last one; null without one."
@@ -190,6 +190,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "percent",
             "memory_bytes",
             "compute_mode",
+            "granted_compute_mode",
             "compute_enforcement",
             "compute_received_percent",
             "compute_error_percent",
@@ -249,6 +250,13 @@ class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
         max_value=1 << 50,
         required=False,
         help_text="Memory on each GPU. 0: in proportion to the percent.",
+    )
+    compute_mode = serializers.ChoiceField(
+        [m.value for m in ComputeMode],
+        required=False,
+        help_text="Meaning of the percent, as in the request of an allocation. `exclusive`: whole "
+        "GPUs; percent and memory_bytes are ignored. From `exclusive` to another mode: they are "
+        "100 and 0 if they are omitted.",
     )
 
 

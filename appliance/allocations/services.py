@@ -77,10 +77,10 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
-            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, INVALID for a
-            hold by a lifetime that is unlimited, CONFLICT for one request too many in the queue,
-            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space,
-            INTERNAL if it cannot be read or started.
+            unknown pool or reservation, INVALID for a hold by a lifetime that is unlimited,
+            CONFLICT for one request too many in the queue, UNSATISFIABLE if it can never start,
+            DISK_FULL if the appliance has too little space, INTERNAL if it cannot be read or
+            started.
     """
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -101,6 +101,7 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
         pool=pool,
         **columns
         | {
+            "granted_compute_mode": spec.compute_mode,
             "lifetime_seconds": lifetime_seconds,
             "reservation": find_reservation(spec.reservation_id, project, pool),
         },

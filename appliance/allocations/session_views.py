@@ -44,7 +44,7 @@ class SessionSerializer(RowSerializer[Session]):
     )
 
     compute_mode = serializers.CharField(
-        source="allocation.compute_mode",
+        source="allocation.granted_compute_mode",
         read_only=True,
         help_text="Meaning of the percent of its allocation.",
     )

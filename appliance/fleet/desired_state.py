@@ -20,7 +20,7 @@ COLUMNS = (
     "allocation__project_id",
     "allocation__fence_epoch",
     "allocation__fence_counter",
-    "allocation__compute_mode",
+    "allocation__granted_compute_mode",
     "gpu__uuid",
     "memory_bytes",
     "compute_percent",

@@ -77,6 +77,7 @@ NODE: dict[str, Any] = {
 }
 REPORTED = partial(ReportedNode, "1", "1", "test", **NODE)
 USUALLY_TRUE = st.sampled_from([True, True, True, False])
+USUALLY_NO_MODE = st.sampled_from([None, None, None, "shared", "capped", "exclusive"])
 USUALLY_NONE = st.sampled_from([0, 0, 0, 1])
 
 
@@ -219,14 +220,14 @@ class Allocator(RuleBasedStateMachine):
         record_applied(node_id, self.applied[node_id], over=over)
 
     @precondition(lambda self: Allocation.objects.filter(state="active").exists())
-    @rule(data=st.data(), percent=st.sampled_from([10, 20, 40, 60, 90, 100]))
-    def resize_allocation(self, data: st.DataObject, percent: int) -> None:
+    @rule(data=st.data(), percent=st.sampled_from([10, 20, 40, 60, 90, 100]), mode=USUALLY_NO_MODE)
+    def resize_allocation(self, data: st.DataObject, percent: int, mode: str | None) -> None:
         active = Allocation.objects.filter(state="active", evict_at=None).order_by("pk")
         if not active:
             return
         chosen = data.draw(st.sampled_from(list(active)))
-        with contextlib.suppress(ApplianceError):  # more than the limit
-            resize(allocation_id=chosen.pk, percent=percent, memory_bytes=None, user=chosen.owner)
+        with contextlib.suppress(ApplianceError):  # more than the limit, or of whole GPUs
+            resize(allocation_id=chosen.pk, percent=percent, compute_mode=mode, user=chosen.owner)
 
     @precondition(lambda self: Allocation.objects.filter(state__in=RUNNING).exists())
     @rule(data=st.data(), action=st.sampled_from([suspend, suspend, resume]))

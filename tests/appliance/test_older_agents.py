@@ -26,7 +26,7 @@ def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
     return Client(client_of(cast.alice), add_node(memory_bytes=10 * GIB))
 
 
-@pytest.mark.parametrize("change", [{"percent": 20}, {"percent": 90}])
+@pytest.mark.parametrize("change", [{"compute_mode": "capped"}, {"percent": 20}, {"percent": 90}])
 def test_agent_that_cannot_resize_is_named_and_nothing_changes(
     alice: Client, change: dict[str, Any]
 ) -> None:

@@ -108,6 +108,7 @@ FIELDS: dict[str, Field] = {
         3, "Longest time of the last minute that its work needed to end after a turn of the GPU."
     ),
     "compute_mode": Field("shared", "Meaning of the percent: see Concepts."),
+    "granted_compute_mode": Field("shared", "Meaning of the percent that is in force."),
     "compute_percent": Field(25, "Share of the GPU's compute in percent."),
     "confirmed_by": Field("olga", "Name of the user who confirmed the key."),
     "connections": Field(42),
