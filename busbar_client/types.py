@@ -2829,6 +2829,10 @@ class Resize(TypedDict):
     """Memory beyond its size that it still occupies on all its GPUs. Its nodes have not
     confirmed less.
     """
+    returned_bytes: int
+    """Memory that a shrink has taken back so far. With `over_bytes` it is all that the
+    allocation gives back.
+    """
     reason: str
     """What the resize waits for."""
     requested_at: str | None

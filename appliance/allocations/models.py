@@ -72,11 +72,23 @@ class Resize:
 
     state: str
     over_bytes: int
+    returned_bytes: int
+    """Memory that a shrink has taken back so far; `over_bytes` are the rest."""
     reason: str
     requested_at: datetime | None = None
 
 
-SHRINKING = "{} MiB beyond the size are in use. They are free when its programs free them."
+def shrinking_reason(returned_bytes: int, over_bytes: int) -> str:
+    """Return how much a shrink has taken back, such as "1.2 of 2 GiB returned"."""
+    total = returned_bytes + over_bytes
+    unit, name = (1 << 30, "GiB") if total >= 1 << 30 else (1 << 20, "MiB")
+    amounts = (f"{size / unit:.1f}".removesuffix(".0") for size in (returned_bytes, total))
+    return (
+        f"{' of '.join(amounts)} {name} returned. "
+        "The rest is free when its nodes confirm that its programs have freed it."
+    )
+
+
 RUNNING = (AllocationState.ACTIVE, AllocationState.SUSPENDED)
 """States in which there can be sessions."""
 HOLDING = (AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED)
@@ -223,12 +235,15 @@ class Allocation(models.Model):
             return None
         partitions = self.partitions.all()
         over_bytes = sum(p.over_bytes for p in partitions)
+        returned = sum(p.shrink_bytes for p in partitions) - over_bytes
         if self.resize_requested_at is not None:
-            return Resize("queued", over_bytes, self.waiting_reason, self.resize_requested_at)
+            reason, requested_at = self.waiting_reason, self.resize_requested_at
+            return Resize("queued", over_bytes, returned, reason, requested_at)
         if over_bytes:
-            return Resize("shrinking", over_bytes, SHRINKING.format(over_bytes >> 20))
+            reason = shrinking_reason(returned, over_bytes)
+            return Resize("shrinking", over_bytes, returned, reason)
         if any(p.resizing for p in partitions):
-            return Resize("applying", 0, "The nodes have not applied the change yet.")
+            return Resize("applying", 0, returned, "The nodes have not applied the change yet.")
         return None
 
     @property
@@ -266,6 +281,8 @@ class Partition(models.Model):
     memory_bytes = models.PositiveBigIntegerField()
     over_bytes = models.PositiveBigIntegerField(default=0)
     """Memory beyond `memory_bytes` that the partition still occupies after it has shrunk."""
+    shrink_bytes = models.PositiveBigIntegerField(default=0)
+    """`over_bytes` when the size was granted: what the partition has to give back."""
     compute_percent = models.PositiveSmallIntegerField()
     generation = models.PositiveBigIntegerField()
     """Generation of the node that grants the partition or, while releasing, revokes it."""

@@ -32,6 +32,7 @@ SET_SIZE = Update(
         {
             "memory_bytes": memory_bytes,
             "over_bytes": over_bytes,
+            "shrink_bytes": over_bytes,
             "compute_percent": compute_percent,
             "generation": generation,
             "resizing": True,

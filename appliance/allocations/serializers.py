@@ -70,6 +70,10 @@ class ResizeSerializer(serializers.Serializer[Resize]):
         help_text="Memory beyond its size that it still occupies on all its GPUs. Its nodes have "
         "not confirmed less."
     )
+    returned_bytes = serializers.IntegerField(
+        help_text="Memory that a shrink has taken back so far. With `over_bytes` it is all that "
+        "the allocation gives back."
+    )
     reason = serializers.CharField(help_text="What the resize waits for.")
     requested_at = serializers.DateTimeField(
         allow_null=True, help_text="Since when it is queued; null in the other states."
@@ -117,6 +121,7 @@ def resize_of(allocation: Allocation) -> dict[str, Any] | None:
     return {
         "state": resize.state,
         "over_bytes": resize.over_bytes,
+        "returned_bytes": resize.returned_bytes,
         "reason": resize.reason,
         "requested_at": None if at is None else format_timestamp(at),
     }

@@ -114,19 +114,45 @@ def test_shrinking_below_the_use_keeps_the_memory_until_it_is_freed(alice: Clien
     shrunk = alice.resize(pk, percent=20)
     assert alice.granted(pk) == (20, 2 * GIB)
     assert shrunk["resize"]["state"] == "shrinking" and shrunk["resize"]["over_bytes"] == 4 * GIB
+    assert shrunk["resize"]["reason"].startswith("0 of 4 GiB returned.")
     assert taken() == (20, 6 * GIB), "memory was given away before its node confirmed"
     waiting = alice.client.post(URL, {"percent": 80}, format="json")
     assert body(waiting)["state"] == "queued"
     report(alice.node, {pk: [5 * GIB]})
     resize = alice.read(pk)["resize"]
-    assert resize["over_bytes"] == 3 * GIB and resize["reason"].startswith("3072 MiB beyond")
-    assert taken() == (20, 5 * GIB)
+    assert (resize["over_bytes"], resize["returned_bytes"]) == (3 * GIB, GIB)
+    assert resize["reason"].startswith("1 of 4 GiB returned.") and taken() == (20, 5 * GIB)
     report(alice.node, {pk: [2 * GIB + MIB]})
     assert alice.read(body(waiting)["id"])["state"] == "queued"
     report(alice.node, {})
     assert alice.read(pk)["resize"] is None
     assert alice.read(body(waiting)["id"])["state"] == "preparing"
     assert taken() == (100, 10 * GIB)
+
+
+def test_returned_memory_is_that_of_the_last_shrink(alice: Client) -> None:
+    pk = alice.allocate(percent=60)
+    alice.resize(pk, percent=40)
+    report(alice.node, {pk: [5 * GIB + 819 * MIB]})
+    assert alice.read(pk)["resize"]["reason"].startswith("0.2 of 2 GiB returned.")
+    alice.resize(pk, memory_bytes=6 * GIB - 512 * MIB)
+    resize = alice.read(pk)["resize"]
+    assert (resize["over_bytes"], resize["returned_bytes"]) == (307 * MIB, 0)
+    report(alice.node, {pk: [6 * GIB - 512 * MIB + 107 * MIB]})
+    assert alice.read(pk)["resize"]["reason"].startswith("200 of 307 MiB returned.")
+    report(alice.node)
+    assert alice.read(pk)["resize"] is None
+
+
+def test_returned_memory_counts_all_gpus(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node = add_node(gpus=2, memory_bytes=10 * GIB)
+    alice = Client(client_of(cast.alice), node)
+    pk = alice.allocate(percent=30, gpu_count=2)
+    alice.resize(pk, percent=10)
+    report(node, {pk: [0, 2 * GIB]})
+    resize = alice.read(pk)["resize"]
+    assert (resize["over_bytes"], resize["returned_bytes"]) == (GIB, 3 * GIB)
+    assert resize["reason"].startswith("3 of 4 GiB returned.")
 
 
 def test_report_never_adds_to_what_is_occupied(alice: Client) -> None:

@@ -222,6 +222,7 @@ FIELDS: dict[str, Field] = {
     "opened_at": Field(TIME, "Start of the session."),
     "operating_system": Field("Debian GNU/Linux 12", "Operating system of the node."),
     "operations": Field(None, "The operations, which run in this order."),
+    "returned_bytes": Field(0),
     "over_bytes": Field(0, "Memory beyond its size that it still occupies after it has shrunk."),
     "owner": Field("alice", "Name of the owner."),
     "p50_seconds": Field(1.4, "Median of the waiting times."),
