@@ -33,6 +33,7 @@ ALLOCATION_FIELDS = (
     "percent",
     "memory_bytes",
     "compute_mode",
+    "granted_compute_mode",
     "compute_enforcement",
     "compute_received_percent",
     "compute_error_percent",

@@ -29,25 +29,32 @@ def resize(
         ),
     ] = None,
     memory: MemorySize = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="Meaning of the percent: shared (in proportion to the others), capped (never"
+            " more), guaranteed (at least) or exclusive (whole GPUs).",
+        ),
+    ] = None,
     wait: Annotated[
         float,
         typer.Option(
             "--wait",
             parser=parse_duration,
             metavar="DURATION",
-            help="Time to wait until the size is in force, for example 30s; 60s at most.",
+            help="Time to wait until the change is in force, for example 30s; 60s at most.",
         ),
     ] = APPLY_SECONDS,
     output: Output = "table",
 ) -> None:
-    """Change the size of an active allocation while its programs run.
+    """Change size and compute mode of an active allocation while its programs run.
 
-    It grows at once if the capacity is free, and otherwise waits in the queue with its old size.
-    Memory that it uses beyond a smaller size is free when its programs free it.
+    It grows at once if the capacity is free, and otherwise waits in the queue with its old size and
+    mode. Memory that it uses beyond a smaller size is free when its programs free it.
     """
-    if percent is None and memory is None:
-        raise rest.ApiError("Give --percent, --memory or both.", rest.EXIT_USAGE)
-    body = {"percent": percent, "memory_bytes": memory}
+    body = {"percent": percent, "memory_bytes": memory, "compute_mode": mode}
+    if set(body.values()) == {None}:
+        raise rest.ApiError("Give at least one of --percent, --memory, --mode.", rest.EXIT_USAGE)
     api = client()
     row = api.request(
         "PATCH",
@@ -61,10 +68,10 @@ def resize(
 
 
 def describe_size(allocation: dict[str, Any]) -> str:
-    """Return the granted size on each GPU, one line each."""
+    """Return the granted size on each GPU, with the compute mode, one line each."""
     return "\n".join(
         f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
-        f" {size_text(p['memory_bytes'])}"
+        f" {size_text(p['memory_bytes'])}, {allocation['granted_compute_mode']}"
         for p in allocation["partitions"]
     )
 

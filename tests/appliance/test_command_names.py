@@ -19,7 +19,7 @@ from remoting.cli import object_ids
 from remoting.cli.allocation_request import AllocationRequest
 from tests.appliance.commands_in_process import Busbar, InProcessApi
 from tests.appliance.conftest import Cast
-from tests.appliance.suspending_client import Client
+from tests.appliance.suspending_client import Client, report
 
 Clients = Callable[[User | None], Any]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
@@ -64,6 +64,41 @@ def test_resize_takes_a_name(alice: Client, busbar_of_alice: Busbar) -> None:
     named(alice, "train")
     done = busbar_of_alice("resize", "train", "-p", "5", "--wait", "0")
     assert done.status == 0 and "5 % of the compute" in done.out, done
+
+
+def test_resize_changes_the_mode(alice: Client, busbar_of_alice: Busbar) -> None:
+    pk = alice.allocate(percent=20)
+    done = busbar_of_alice("resize", pk, "--mode", "capped", "--wait", "0")
+    assert done.status == 0 and done.out.startswith("node/0: 20 % of the compute, "), done
+    assert ", capped\n" in done.out and "Resize applying: " in done.out, done
+    alice.allocate(percent=50)
+    waits = busbar_of_alice("resize", pk, "--mode", "exclusive", "--wait", "0")
+    assert ", capped\n" in waits.out and "Resize queued: The resize adds 80 %" in waits.out, waits
+    assert busbar_of_alice("explain", pk).out.startswith("capacity: ")
+    shown = busbar_of_alice("allocation", "show", pk).out
+    assert "exclusive" in shown and "capped" in shown, shown
+    assert busbar_of_alice("resize", pk, "--mode", "best").err.startswith("busbar: --mode: "), (
+        "unknown mode"
+    )
+    nothing = busbar_of_alice("resize", pk)
+    assert nothing.status == 2 and "--mode" in nothing.err
+
+
+def test_resize_of_whole_gpus_needs_a_mode(alice: Client, busbar_of_alice: Busbar) -> None:
+    pk = alice.allocate(compute_mode="exclusive")
+    refused = busbar_of_alice("resize", pk, "-p", "50")
+    assert refused.status == 4 and "Give another --mode with the size" in refused.err, refused
+    done = busbar_of_alice("resize", pk, "-p", "50", "--mode", "shared", "--wait", "0")
+    assert done.status == 0 and "50 % of the compute" in done.out, done
+
+
+def test_resize_shows_what_was_returned(alice: Client, busbar_of_alice: Busbar) -> None:
+    pk = alice.allocate(percent=50)
+    busbar_of_alice("resize", pk, "-p", "25", "--wait", "0")
+    report(alice.node, over={pk: [(3 << 30) - (205 << 20)]})
+    done = busbar_of_alice("resize", pk, "-p", "25", "--wait", "0")
+    assert "Resize shrinking: 1.2 of 2 GiB returned." in done.out, done
+    assert "1.2 of 2 GiB returned." in busbar_of_alice("allocation", "show", pk).out
 
 
 def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar_of_alice: Busbar) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -104,6 +105,22 @@ def test_command_resizes_a_running_program(pool: Pool) -> None:
         assert [s["id"] for s in pool.sessions(state="running")] == [session]
         nothing = busbar(pool.context, "resize", p.allocation_id)
         assert nothing.returncode == 2 and "--percent" in nothing.stderr
+
+
+def test_mode_of_a_running_program_is_in_force_without_a_new_session(pool: Pool) -> None:
+    with program(pool, "-m", "512MiB", "-p", "30") as p:
+        session = pool.sessions(state="running")[0]["id"]
+
+        def is_limited(wanted: bool) -> bool:
+            how = str(p.allocation["compute_enforcement"])
+            return how.startswith("enforced") == wanted
+
+        assert is_limited(False), "it has the GPU for itself"
+        for mode, limited in (("capped", True), ("shared", False)):
+            changed = busbar(pool.context, "resize", p.allocation_id, "--mode", mode)
+            assert changed.returncode == 0 and f", {mode}\n" in changed.stdout, changed
+            pool.wait(f"the mode {mode}", partial(is_limited, limited))
+        assert [s["id"] for s in pool.sessions(state="running")] == [session]
 
 
 def test_memory_in_use_is_given_to_others_when_it_is_freed(pool: Pool) -> None:
