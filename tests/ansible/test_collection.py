@@ -171,6 +171,12 @@ def assert_allocation_is_held_and_released(appliance: Appliance, run_module: Run
     assert resized["allocation"]["resize"] is None, "the module must wait for the size"
     assert resized["allocation"]["partitions"][0]["compute_percent"] == 40
     assert not run_module("allocation", **options)["changed"]
+    options["compute_mode"] = "guaranteed"
+    checked = run_module("allocation", check=True, **options)
+    assert checked["changed"] and checked["diff"]["after"]["compute_mode"] == "guaranteed"
+    changed = run_module("allocation", **options)
+    assert changed["changed"] and changed["allocation"]["granted_compute_mode"] == "guaranteed"
+    assert not run_module("allocation", **options)["changed"]
     assert run_module("allocation", state="absent", **options)["changed"]
     assert not appliance.api.items("partitions"), "the module must wait for the release"
 

@@ -169,10 +169,24 @@ def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule
     assert refused["failed"] and "another value of hold, which cannot" in refused["msg"]
     queued = run_module("allocation", percent=50, **options)
     assert queued["failed"] and "only an active allocation can be resized" in queued["msg"]
+    capped = {"percent": 25, "compute_mode": "capped", **options}
+    shown = run_module("allocation", check=True, **capped)
+    assert shown["changed"] and shown["diff"]["before"]["compute_mode"] == "shared"
+    assert shown["diff"]["after"]["compute_mode"] == "capped"
+    waits = run_module("allocation", **capped)
+    assert waits["failed"] and "only an active allocation can be resized" in waits["msg"]
     assert run_module("allocation", state="absent", **options)["changed"]
     ended = run_module("allocation_info", name="fixed", states=["releasing", "released"])
     assert [row["id"] for row in ended["allocations"]] == [created["id"]]
     assert run_module("allocation_info", name="fixed", states=["queued"])["allocations"] == []
+
+
+def test_whole_gpus_have_no_other_size(objects: None, run_module: RunModule) -> None:
+    options = {"name": "whole", "project": "vision", "compute_mode": "exclusive", **PENDING}
+    made = run_module("allocation", percent=25, **options)["allocation"]
+    assert (made["percent"], made["compute_mode"]) == (100, "exclusive")
+    assert not run_module("allocation", percent=25, **options)["changed"]
+    assert run_module("allocation", state="absent", **options)["changed"]
 
 
 def test_allocation_is_suspended_and_resumed_once(

@@ -11,9 +11,9 @@ description:
   - Requests and releases allocations, which are shares of GPUs.
   - O(hold) says what keeps the allocation. With V(heartbeat) the module sends one heartbeat
     for an existing allocation, so only a task that repeats within 25 seconds holds it.
-  - An active allocation is resized to O(percent) and O(memory_bytes) while its programs run.
-    If another option differs, the module fails. O(lifetime_seconds) applies to the request, and
-    is not compared.
+  - An active allocation is changed to O(percent), O(memory_bytes) and O(compute_mode) while its
+    programs run. If another option differs, the module fails. O(lifetime_seconds) applies to the
+    request, and is not compared.
   - O(state=suspended) moves the GPU memory of its programs to host memory, and O(state=active)
     moves it back. Its GPUs stay reserved. A call of a program makes it active as well.
     O(state=present) leaves it as it is.
@@ -27,7 +27,8 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - V(present) requests the allocation, or changes its size where an option differs.
+      - V(present) requests the allocation, or changes its size and compute mode where an option
+        differs.
       - V(absent) releases it.
       - V(suspended) and V(active) request it as well, and then suspend or resume it.
     type: str
@@ -57,7 +58,8 @@ options:
     description:
       - Meaning of the share of the compute, V(shared) if omitted.
       - V(shared) is in proportion to that of the others that use the GPU, V(capped) never more,
-        V(guaranteed) at least, and what is idle, V(exclusive) whole GPUs.
+        V(guaranteed) at least, and what is idle, V(exclusive) whole GPUs; then O(percent) and
+        O(memory_bytes) are ignored.
     type: str
     choices: [shared, capped, guaranteed, exclusive]
   same_node:
@@ -130,6 +132,15 @@ EXAMPLES = r"""
     project: vision
     percent: 50
 
+- name: Never give it more than its half from now on
+  busbar.pool.allocation:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: nightly
+    project: vision
+    compute_mode: capped
+
 - name: Suspend it over the night
   busbar.pool.allocation:
     url: https://busbar.example:8443
@@ -160,11 +171,14 @@ allocation:
 
 from ansible_collections.busbar.pool.plugins.module_utils.resource import Kind, manage
 
-SIZE = {"percent": {"type": "int"}, "memory_bytes": {"type": "int"}}
+SIZE = {
+    "percent": {"type": "int"},
+    "memory_bytes": {"type": "int"},
+    "compute_mode": {"type": "str", "choices": ["shared", "capped", "guaranteed", "exclusive"]},
+}
 FIXED = {
     "pool": {"type": "str"},
     "gpu_count": {"type": "int"},
-    "compute_mode": {"type": "str", "choices": ["shared", "capped", "guaranteed", "exclusive"]},
     "same_node": {"type": "bool"},
     "model": {"type": "str"},
     "selector": {"type": "dict"},
@@ -197,10 +211,13 @@ OPTIONS = {
 
 
 def prepare(appliance, params):
-    """Return the labels as text, as the appliance does."""
-    if params["selector"] is None:
-        return {}
-    return {"selector": {k: str(v) for k, v in params["selector"].items()}}
+    """Return labels as text and whole GPUs without a size, as the appliance does."""
+    prepared = {}
+    if params["selector"] is not None:
+        prepared["selector"] = {k: str(v) for k, v in params["selector"].items()}
+    if params["compute_mode"] == "exclusive":
+        prepared.update(percent=None, memory_bytes=None)
+    return prepared
 
 
 def settle(module, appliance, allocation):
