@@ -2,8 +2,8 @@
 import { ClipboardCopy } from "@patternfly/react-core";
 import { refresh } from "../api/cache";
 import type { Schema } from "../api/client";
-import { resizeCurl } from "../allocations/request";
-import { type Key, t } from "../text/text";
+import { MODES, type Mode, resizeCurl } from "../allocations/request";
+import { type Key, coded, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
 import { type Field, type FormValues, labelLines, labelsOf } from "../ui/fields";
 import { shellLine } from "../ui/shellLine";
@@ -66,18 +66,45 @@ export const admitGpu = (x: Actionable) =>
 
 export const resizeAllocation = (x: Actionable) =>
   openEdit("allocations", x, RESIZING(x.id), "action.resize", { verb: t("action.resize") });
+const isWhole = (v: FormValues) => v.compute_mode === "exclusive";
 export const RESIZING = (id: string): Edit<"allocations"> => ({
   fields: [
-    { name: "percent", label: "field.percent", type: "number", help: "help.percent" },
-    { name: "memory_bytes", label: "field.memoryGib", type: "number", help: "help.memoryGib" },
+    {
+      name: "percent",
+      label: "field.percent",
+      type: "number",
+      help: "help.percent",
+      isHidden: isWhole,
+    },
+    {
+      name: "memory_bytes",
+      label: "field.memoryGib",
+      type: "number",
+      help: "help.memoryGib",
+      isHidden: isWhole,
+    },
+    {
+      name: "compute_mode",
+      label: "allocate.mode",
+      type: "select",
+      required: true,
+      options: MODES,
+      textOf: (mode) => coded("compute_mode.help", mode, mode),
+    },
   ],
   values: (a) => ({
     percent: String(a.percent ?? ""),
     memory_bytes: String((a.memory_bytes ?? 0) / 2 ** 30),
+    compute_mode: a.compute_mode ?? "shared",
   }),
   settings: (v) => ({
-    percent: Number(text(v.percent)),
-    memory_bytes: Math.round(Number(text(v.memory_bytes)) * 2 ** 30),
+    compute_mode: text(v.compute_mode) as Mode,
+    ...(isWhole(v)
+      ? {}
+      : {
+          percent: Number(text(v.percent)),
+          memory_bytes: Math.round(Number(text(v.memory_bytes)) * 2 ** 30),
+        }),
   }),
   command: (size) => resizeCurl(id, size, location.origin),
 });

@@ -27,6 +27,7 @@ import {
   withSessions,
 } from "./computeShare";
 import { allocationName, hasEnded, requestText } from "./names";
+import { Resizing } from "./Resizing";
 import { SessionTable } from "./SessionTable";
 import { Suspended } from "./Suspended";
 
@@ -132,16 +133,7 @@ function Summary({ allocation: a }: { allocation: Allocation }) {
   return (
     <>
       {(a.state === "queued" || a.resize?.state === "queued") && <Waiting allocation={a} />}
-      {a.resize && a.resize.state !== "queued" && (
-        <Alert
-          variant="info"
-          isInline
-          component="p"
-          title={coded("resize", a.resize.state, a.resize.state)}
-        >
-          {a.resize.reason}
-        </Alert>
-      )}
+      {a.resize && a.resize.state !== "queued" && <Resizing resize={a.resize} />}
       {a.suspension && <Suspended suspension={a.suspension} />}
       {a.partitions.length > 0 && <Where allocation={a} />}
       <Panel title={t("work.properties")}>

@@ -19,11 +19,16 @@ export function enforcementText(reported: string | null | undefined): string {
   return known ? coded("enforcement", known[1], reported) : reported;
 }
 
-export const computeText = (of: Allocation | Session): string =>
-  t("compute.share", {
-    mode: coded("compute_mode", of.compute_mode ?? "shared", of.compute_mode ?? ""),
+export function computeText(of: Allocation | Session): string {
+  const granted = "granted_compute_mode" in of ? of.granted_compute_mode : of.compute_mode;
+  return t("compute.share", {
+    mode: modeText(granted),
     how: enforcementText(of.compute_enforcement),
   });
+}
+
+export const modeText = (mode: string | undefined): string =>
+  coded("compute_mode", mode ?? "shared", mode ?? "");
 
 function mean(values: (number | null)[]): number | null {
   const known = values.filter((value) => value !== null);

@@ -2,12 +2,15 @@
 import type { Allocation } from "../api/client";
 import { gib } from "../format";
 import { counted, t } from "../text/text";
+import { modeText } from "./computeShare";
 
 export const allocationName = (a: { id: string; name?: string }) => a.name || a.id.slice(-8);
 
-/** Return the request in words, such as "1 GPU × 30 %, pool default". */
+/** Return the request in words, such as "1 GPU × 30 %, pool default", with a mode that waits. */
 export function requestText(a: Allocation): string {
-  const share = a.memory_bytes ? `${a.percent} %, ${gib(a.memory_bytes)}` : `${a.percent} %`;
+  const size = a.memory_bytes ? `${a.percent} %, ${gib(a.memory_bytes)}` : `${a.percent} %`;
+  const waits = a.compute_mode !== a.granted_compute_mode;
+  const share = waits ? `${size}, ${modeText(a.compute_mode)}` : size;
   return t("allocation.request", {
     gpus: counted("count.gpu", a.gpu_count ?? 1),
     share,

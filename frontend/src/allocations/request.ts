@@ -6,7 +6,7 @@ import { quoted } from "../ui/shellLine";
 const GIB = 2 ** 30;
 const HOUR = 3600;
 
-type Mode = Schema<"ComputeModeEnum">;
+export type Mode = Schema<"ComputeModeEnum">;
 export const MODES: readonly Mode[] = ["shared", "capped", "guaranteed", "exclusive"];
 
 export interface Wanted {
@@ -88,7 +88,7 @@ export function commandLine(w: Wanted): string {
 /** Return the API call of a resize. */
 export const resizeCurl = (
   id: string,
-  size: { percent?: number; memory_bytes?: number },
+  size: Schema<"PatchedResizeRequest">,
   origin: string,
 ): string =>
   `curl --cacert ca.pem -X PATCH -H "Authorization: Bearer $BUSBAR_TOKEN" --json ${quoted(JSON.stringify(size))} ${origin}/api/v1/allocations/${id}`;

@@ -70,6 +70,21 @@ test("a size that others have changed meanwhile is asked for, and sent in their 
   expect(send.mock.calls[1]?.[1]).toMatchObject({ body: { percent: 40 }, headers });
 });
 
+test("the edge of a whole GPU does not move, and says why", async () => {
+  answerActions(["resize"]);
+  const allocation = { ...SHOWN, compute_mode: "exclusive" } as Allocation;
+  const partition = { id: "p", memory_bytes: 10 * GIB } as Partition;
+  const moved = vi.fn();
+  const props = { allocation, partition, gpu, most: 100, preview: null, setPreview: moved };
+  show(<ResizeHandle {...props} />);
+  const edge = await screen.findByRole("slider");
+  expect(edge.getAttribute("aria-disabled")).toBe("true");
+  fireEvent.keyDown(edge, { key: "ArrowLeft" });
+  expect(moved).not.toHaveBeenCalled();
+  fireEvent.mouseEnter(edge);
+  expect(await screen.findByText(/It has whole GPUs/)).toBeTruthy();
+});
+
 test("keys move the edge by one and ten percent, between one percent and what is free", () => {
   expect(sizeAfter("ArrowRight", 30, 80)).toBe(31);
   expect(sizeAfter("ArrowLeft", 1, 80)).toBe(1);

@@ -105,6 +105,9 @@ export function ResizeHandle(props: Props) {
   const now = preview ?? actual;
   if (!answer) return null;
   const label = t("bar.resize", { name: allocationName(allocation) });
+  const isWhole = allocation.compute_mode === "exclusive";
+  const isMovable = answer.allowed && !isWhole;
+  const refusal = answer.reason ?? t("bar.resizeWhole");
 
   const ask = (percent: number) => {
     if (percent === actual) setPreview(null);
@@ -164,13 +167,10 @@ export function ResizeHandle(props: Props) {
           percent: now,
           size: gib((gpu.memory_bytes * now) / 100),
         })}
-        aria-disabled={!answer.allowed}
-        {...(answer.allowed ? allowed : {})}
+        aria-disabled={!isMovable}
+        {...(isMovable ? allowed : {})}
       />
-      <Tooltip
-        content={answer.allowed ? t("bar.resizeHelp") : (answer.reason ?? "")}
-        triggerRef={handle}
-      />
+      <Tooltip content={isMovable ? t("bar.resizeHelp") : refusal} triggerRef={handle} />
     </>
   );
 }

@@ -57,7 +57,14 @@ export const codeTexts = {
   "suspension.failed": ["The last suspension failed", "上一次挂起失败"],
   "resize.queued": ["Resize queued", "调整大小排队中"],
   "resize.applying": ["Resize is being applied", "正在应用新的大小"],
-  "resize.shrinking": ["Resize: memory is still in use", "调整大小:内存仍在使用"],
+  "resize.shrinking": [
+    "Shrinking, {returned} of {total} returned",
+    "正在缩小,已归还 {returned}(共 {total})",
+  ],
+  "resize.rest": [
+    "The rest is free when its nodes confirm that its programs have freed it.",
+    "节点确认程序已释放后,其余内存即可用。",
+  ],
   "taskState.queued": ["queued", "排队中"],
   "taskState.running": ["running", "进行中"],
   "taskState.succeeded": ["succeeded", "成功"],

@@ -96,6 +96,10 @@ export const fleetTexts = {
     "Drag to resize, or use the arrow keys and Enter. Escape takes it back.",
     "拖动以调整大小,或使用方向键和 Enter;按 Escape 撤销。",
   ],
+  "bar.resizeWhole": [
+    "It has whole GPUs. Resize in its menu changes its compute mode, and then its size.",
+    "它占用整个 GPU。请在其菜单中用“调整大小”更改算力模式,然后更改大小。",
+  ],
   "bar.resizeText.one": [
     "From {from} % ({before}) to {to} % ({after}) of its GPU. Its programs go on. What is not free yet is waited for.",
     "从其 GPU 的 {from} %({before})调整为 {to} %({after})。其程序继续运行。尚未空闲的部分会等待。",

@@ -60,7 +60,7 @@ export function counted(key: CountedKey, count: number, values: Values = {}): st
 }
 
 /** Return the text of a code of the appliance, or `fallback` for an unknown code. */
-export function coded(prefix: string, code: string, fallback: string): string {
+export function coded(prefix: string, code: string, fallback: string, values: Values = {}): string {
   const key = `${prefix}.${code}`;
-  return key in catalogue ? t(key as Key) : fallback;
+  return key in catalogue ? t(key as Key, values) : fallback;
 }

@@ -44,7 +44,8 @@ export function FormDialog(props: FormDialogProps) {
   const [error, setError] = useState("");
   const [conflict, setConflict] = useState<Conflict | null>(null);
   const [result, setResult] = useState<ReactNode>(props.result ?? null);
-  const missing = fields.some((f) => f.required && !values[f.name]);
+  const shown = fields.filter((f) => !f.isHidden?.(values));
+  const missing = shown.some((f) => f.required && !values[f.name]);
   const put = (name: string, value: FieldValue) => setValues((old) => ({ ...old, [name]: value }));
   const fail = (problem: unknown) => {
     const found = problem instanceof Conflict ? problem : null;
@@ -57,8 +58,8 @@ export function FormDialog(props: FormDialogProps) {
     setBusy(true);
     setError("");
     try {
-      const shown = await submit(values);
-      if (shown) setResult(shown);
+      const given = await submit(values);
+      if (given) setResult(given);
       else close();
     } catch (problem) {
       fail(problem);
@@ -73,7 +74,7 @@ export function FormDialog(props: FormDialogProps) {
           <Form id="form" onSubmit={(e) => void send(e)}>
             {error && <Alert variant="danger" isInline title={error} component="p" />}
             {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
-            {fields.map((field, i) => (
+            {shown.map((field, i) => (
               <FormGroup
                 key={field.name}
                 label={t(field.label)}

@@ -24,6 +24,10 @@ export interface Field {
   required?: boolean;
   help?: Key;
   options?: readonly string[];
+  /** What a choice shows for an option, in place of the option. */
+  textOf?: (option: string) => string;
+  /** Whether the other values make the field meaningless. */
+  isHidden?: (values: FormValues) => boolean;
   from?: ListName;
   /** Text of the choice of nothing. */
   blank?: Key;
@@ -51,9 +55,11 @@ function Choice({ field, value, onChange, options }: InputProps & { options: rea
       onChange={(_, v) => onChange(v)}
       isRequired={field.required}
     >
-      <FormSelectOption key="" value="" label={field.blank ? t(field.blank) : "–"} />
+      {!(field.required && value) && (
+        <FormSelectOption key="" value="" label={field.blank ? t(field.blank) : "–"} />
+      )}
       {options.map((o) => (
-        <FormSelectOption key={o} value={o} label={o} />
+        <FormSelectOption key={o} value={o} label={field.textOf?.(o) ?? o} />
       ))}
     </FormSelect>
   );
