@@ -92,8 +92,8 @@ void Arbiter::charge(Microseconds now) {
   auto it = accounts_.find(holder_);
   if (it == accounts_.end()) return;
   Account& a = it->second;
-  Microseconds used = now - charged_until_;
-  charged_until_ = now;
+  Microseconds used = std::max<Microseconds>(now - charged_until_, 0);
+  charged_until_ += used;
   if (is_free_)
     a.charged += used;
   else
@@ -171,7 +171,7 @@ bool Arbiter::begin_round() {
     // NOLINTNEXTLINE(custom-unchecked-product): as many rounds as a debt of turns needs
     a.balance += rounds * quantum(a);
     if (!takes_part(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
-    if (a.joint) a.balance = std::min(a.balance, quantum(a));
+    if (a.joint || a.pauses.is_expected()) a.balance = std::min(a.balance, quantum(a));
   }
   return true;
 }
@@ -343,7 +343,10 @@ void Arbiter::want(const Id& id, Microseconds now) {
     pay_for_pauses(now);
     it->second.pauses.end(now);
     it->second.wants = true;
-    if (is_free_ && !it->second.joint && may_use_credit(it->second)) revoke(now);
+    if (is_free_ && !is_revoked() && may_use_credit(it->second)) {
+      it->second.balance -= Pauses::kReturn;
+      revoke(now);
+    }
   }
   advance(now);
 }
@@ -400,7 +403,8 @@ void Arbiter::begin(Microseconds now) {
 void Arbiter::revoke(Microseconds now) {
   if (holder_.empty() || is_revoked()) return;
   charge(now);
-  is_free_ = false;
+  if (is_free_) charged_until_ = now + Pauses::kReturn;
+  is_free_ &= accounts_.at(holder_).balance < -kDrain;
   revoked_at_ = now;
 }
 

@@ -156,6 +156,7 @@ class Arbiter {
   // ---- pauses ----
   static bool is_in_paid_pause(const Account& a);
   bool has_paid_pause() const;
+  bool has_joint() const;
   bool has_waiting() const;
   Microseconds end_of_short_pauses() const;
   void begin_pause(Account& a, Microseconds now);

@@ -13,7 +13,12 @@ bool Arbiter::has_paid_pause() const {
   auto is_paid = [](auto& entry) {
     return is_in_paid_pause(entry.second);
   };
-  return has_pauses_ && std::ranges::any_of(accounts_, is_paid);
+  return has_pauses_ && !has_joint() && std::ranges::any_of(accounts_, is_paid);
+}
+
+// Joint accounts are chosen elsewhere, so they cannot use a pause.
+bool Arbiter::has_joint() const {
+  return std::ranges::any_of(accounts_, [](auto& entry) { return entry.second.joint; });
 }
 
 bool Arbiter::has_waiting() const {
@@ -33,6 +38,7 @@ Microseconds Arbiter::end_of_short_pauses() const {
 // Credit of an account without work does not accumulate.
 void Arbiter::begin_pause(Account& a, Microseconds now) {
   a.pauses.begin(now);
+  if (has_joint()) a.pauses.expire();
   has_pauses_ |= a.pauses.is_expected();
   if (!a.pauses.is_expected()) a.balance = std::min<Microseconds>(a.balance, 0);
 }
@@ -42,7 +48,7 @@ void Arbiter::pay_for_pauses(Microseconds now) {
   if (!std::exchange(has_pauses_, false)) return;
   for (auto& [id, a] : accounts_) {
     if (!a.pauses.is_expected()) continue;
-    if (since != kNever) a.balance -= now - since;
+    if (since != kNever && is_in_paid_pause(a)) a.balance -= now - since;
     if (a.pauses.until() <= now) {
       a.pauses.expire();
       a.balance = std::min<Microseconds>(a.balance, 0);

@@ -14,13 +14,15 @@ using control::ComputeMode;
 
 constexpr Microseconds kMeasured = 10'000'000, kStep = 50;
 
-// A tenant that always has work on its GPUs. With several of them, its kernels wait for each other:
-// each takes `unit` of time during which it has all of its GPUs.
+// A tenant that has work on its GPUs, except in its pauses. With several of them, its kernels wait
+// for each other: each takes `unit` of time during which it has all of its GPUs.
 struct JointTenant {
   Arbiter::Id id;
   uint32_t percent;
   std::vector<int> gpus;
   Microseconds unit = 2000;
+  Microseconds busy_for = 0, idle_for = 0;  // 0: it has no pauses
+  Microseconds next_pause = 0, idle_until = 0;
   Microseconds completed = 0;
   Microseconds running_until = 0;  // 0: nothing runs
 };
@@ -75,13 +77,24 @@ class JointModel {
       t.running_until = 0;
       last_end_[t.id] = now_;
     }
-    if (t.running_until) return;
+    if (t.running_until || pauses(t, group)) return;
     if (joint_turns::is_ready(group)) {
       t.running_until = now_ + t.unit;
       return;
     }
     for (Arbiter* a : group.arbiters)
       if (a->holder() && *a->holder() == t.id && a->is_revoked()) a->drained(t.id, true, now_);
+  }
+  bool pauses(JointTenant& t, const joint_turns::Group& group) {
+    if (now_ < t.idle_until || !t.idle_for) return now_ < t.idle_until;
+    if (t.idle_until)
+      for (Arbiter* a : group.arbiters) a->want(t.id, now_);
+    t.idle_until = 0;
+    if (t.completed < t.next_pause) return false;
+    t.next_pause = t.completed + t.busy_for;
+    for (Arbiter* a : group.arbiters) a->drained(t.id, false, now_);
+    t.idle_until = now_ + t.idle_for;
+    return true;
   }
   std::vector<Arbiter> gpus_;
   std::vector<JointTenant> tenants_;
@@ -93,6 +106,16 @@ TEST(JointTurns, ShareOfAnAllocationOnTwoGpusHoldsBesideOthersOnEach) {
   JointModel model(2, {{"joint", 50, {0, 1}}, {"x", 50, {0}}, {"y", 50, {1}}});
   model.run(kMeasured);
   for (auto* id : {"joint", "x", "y"}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id;
+}
+
+TEST(JointTurns, PausesOfANeighbourCostNoShare) {
+  for (Microseconds pause : {3'000, 90'000}) {
+    JointTenant paused{"x", 50, {0}, 1000, 1000, pause, 1000};
+    JointModel model(2, {{"joint", 50, {0, 1}}, paused, {"y", 50, {1}}});
+    model.run(kMeasured);
+    EXPECT_GE(model.percent_of("joint"), 49) << pause;
+    EXPECT_GE(model.percent_of("y"), 49) << pause;
+  }
 }
 
 TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusAreSharedUnequally) {

@@ -223,6 +223,14 @@ class Session {
   void wake_after(Nanoseconds delay) {
     events_.after(delay, [this] { wake(); });
   }
+  // Says so to the arbiters, whether or not it is true.
+  void notify(control::TurnOp op) {
+    control::TurnNotice notice{};
+    notice.op = (uint32_t)op;
+    notice.turn = control::turn_of_word(page_->word[0]);
+    send(this, notice);
+    drain_socket();
+  }
   server::TurnGate gate{0, send, this, [] { return g_now; }};
 
  private:

@@ -181,6 +181,46 @@ TEST(TurnModel, PausesCostAsMuchAsWork) {
   EXPECT_GE(running.got[1], 50 - kMostError);
 }
 
+// The other one owes for pauses that it used when the first one has none any more.
+TEST(TurnModel, TenantIsNotInDebtForEverAfterThePausesOfAnother) {
+  auto paused = bursts({10, kMillisecond, 20 * kMillisecond});
+  auto steady = repeat(kernels(kMillisecond));
+  auto first = [paused, steady](Session& s) {
+    (g_now < 40 * kSecond ? paused : steady)(s);
+  };
+  Tenants running({{90, first}, {10, repeat(kernels(2 * kMillisecond))}}, Planted::none,
+                  45 * kSecond);
+  running.run_for(kMeasured);
+  EXPECT_GE(running.got[1], 10 - kMostError);
+}
+
+// It has long pauses, in which two others work and pause.
+TEST(TurnModel, TenantWithoutCreditDoesNotPayForPauses) {
+  Tenants running({{10, bursts({5, kMillisecond, 25 * kMillisecond})},
+                   {40, bursts({10, kMillisecond, 6 * kMillisecond})},
+                   {50, repeat(kernels(50 * kMillisecond))}});
+  running.run_for(60 * kSecond);
+  EXPECT_GE(running.got[0], 7);
+}
+
+// A hostile session reports the end of its work and asks for a turn again, without any work.
+TEST(TurnModel, FalseNoticesOfPausesCostOthersNothing) {
+  Node node;
+  Session& hostile = node.add(50);
+  Session& first = node.add(30);
+  Session& second = node.add(20);
+  for (Session* s : {&first, &second}) s->start(repeat(kernels(2 * kMillisecond)));
+  std::function<void()> notify = [&] {
+    hostile.notify(control::TurnOp::drained);
+    hostile.notify(control::TurnOp::want);
+    node.events.after(100 * kMicrosecond, notify);
+  };
+  notify();
+  node.run_for(5 * kSecond);
+  EXPECT_GE(first.process().executed, 5 * kSecond * (30 - kMostError) / 100);
+  EXPECT_GE(second.process().executed, 5 * kSecond * (20 - kMostError) / 100);
+}
+
 TEST(TurnModel, CappedTenantGetsItsCapBesideOthersAndAlone) {
   Tenant capped{30, repeat(kernels(20 * kMicrosecond)), control::ComputeMode::capped};
   Tenant other{70, repeat(kernels(20 * kMicrosecond))};
