@@ -23,6 +23,7 @@ struct JointTenant {
   Microseconds unit = 2000;
   Microseconds busy_for = 0, idle_for = 0;  // 0: it has no pauses
   Microseconds next_pause = 0, idle_until = 0;
+  ComputeMode mode = ComputeMode::shared;
   Microseconds completed = 0;
   Microseconds running_until = 0;  // 0: nothing runs
 };
@@ -33,7 +34,7 @@ class JointModel {
       : gpus_((size_t)gpus), tenants_(std::move(tenants)) {
     for (auto& t : tenants_)
       for (int g : t.gpus) {
-        gpus_[(size_t)g].set_share(t.id, {ComputeMode::shared, t.percent}, 0);
+        gpus_[(size_t)g].set_share(t.id, {t.mode, t.percent}, 0);
         gpus_[(size_t)g].set_joint(t.id, t.gpus.size() > 1);
         gpus_[(size_t)g].want(t.id, 0);
       }
@@ -49,6 +50,15 @@ class JointModel {
     auto it = std::ranges::find(tenants_, id, &JointTenant::id);
     return 100.0 * (double)it->completed / (double)now_;
   }
+  // From now on the tenant is a shared one without pauses.
+  void change(JointTenant& t) {
+    t.idle_for = 0;
+    for (int g : t.gpus) {
+      gpus_[(size_t)g].set_share(t.id, {ComputeMode::shared, t.percent}, now_);
+      gpus_[(size_t)g].want(t.id, now_);
+    }
+  }
+  JointTenant& tenant(size_t i) { return tenants_[i]; }
   Microseconds longest_wait() const { return longest_wait_; }
 
  private:
@@ -116,6 +126,19 @@ TEST(JointTurns, PausesOfANeighbourCostNoShare) {
     EXPECT_GE(model.percent_of("joint"), 49) << pause;
     EXPECT_GE(model.percent_of("y"), 49) << pause;
   }
+}
+
+TEST(JointTurns, CappedTenantOwesNothingForPauses) {
+  JointTenant capped{"capped", 20, {0}, 1000, 2000, 20'000, 2000};
+  capped.mode = ComputeMode::capped;
+  JointTenant paused{"paused", 40, {0}, 1000, 10'000, 6'000, 10'000};
+  JointModel model(1, {capped, paused, {"steady", 40, {0}, 50'000}});
+  model.run(6 * kMeasured);
+  JointTenant& t = model.tenant(0);
+  model.change(t);
+  Microseconds before = t.completed;
+  model.run(kMeasured);
+  EXPECT_GE(100 * (t.completed - before) / kMeasured, 19);
 }
 
 TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusAreSharedUnequally) {

@@ -194,15 +194,6 @@ TEST(TurnModel, TenantIsNotInDebtForEverAfterThePausesOfAnother) {
   EXPECT_GE(running.got[1], 10 - kMostError);
 }
 
-// It has long pauses, in which two others work and pause.
-TEST(TurnModel, TenantWithoutCreditDoesNotPayForPauses) {
-  Tenants running({{10, bursts({5, kMillisecond, 25 * kMillisecond})},
-                   {40, bursts({10, kMillisecond, 6 * kMillisecond})},
-                   {50, repeat(kernels(50 * kMillisecond))}});
-  running.run_for(60 * kSecond);
-  EXPECT_GE(running.got[0], 7);
-}
-
 // A hostile session reports the end of its work and asks for a turn again, without any work.
 TEST(TurnModel, FalseNoticesOfPausesCostOthersNothing) {
   Node node;
