@@ -84,6 +84,8 @@ test("a task is cancelled after a question that says what is lost", async () => 
   await waitFor(() =>
     expect(api.POST).toHaveBeenLastCalledWith("/api/v1/tasks/{task_id}/cancel", expect.anything()),
   );
+  fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
 });
 
 test("more objects than fit in one request are asked in several", async () => {

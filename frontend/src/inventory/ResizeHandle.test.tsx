@@ -81,8 +81,14 @@ test("the edge of a whole GPU does not move, and says why", async () => {
   expect(edge.getAttribute("aria-disabled")).toBe("true");
   fireEvent.keyDown(edge, { key: "ArrowLeft" });
   expect(moved).not.toHaveBeenCalled();
-  fireEvent.mouseEnter(edge);
-  expect(await screen.findByText(/It has whole GPUs/)).toBeTruthy();
+  // The tooltip listens some time after the edge is there, and shows after a delay.
+  await waitFor(
+    () => {
+      fireEvent.mouseEnter(edge);
+      expect(screen.getByText(/It has whole GPUs/)).toBeTruthy();
+    },
+    { interval: 1000 },
+  );
 });
 
 test("keys move the edge by one and ten percent, between one percent and what is free", () => {
