@@ -232,7 +232,7 @@ def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) 
     assert waiting["state"] == "queued"
     row = console.page.get_by_role("grid", name="Recent tasks").get_by_role("row").nth(1)
     expect(row).to_contain_text("colour=none")  # the newest task is first
-    row.get_by_role("button", name="Cancel Allocate").click()
+    row.get_by_role("button", name="Cancel task Allocate").click()
     console.page.get_by_role("dialog").get_by_role("button", name="Cancel task").click()
     expect(row.get_by_text("cancelled", exact=True)).to_be_visible()
     expect(row.get_by_role("button", name=re.compile("^Cancel"))).to_have_count(0)

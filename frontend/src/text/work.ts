@@ -120,7 +120,7 @@ export const workTexts = {
   "task.none": ["No tasks yet.", "还没有任务。"],
   "task.noLog": ["The task has no log.", "此任务没有日志。"],
   "task.progress": ["{name}, progress", "{name},进度"],
-  "task.cancel": ["Cancel {name}", "取消{name}"],
+  "task.cancel": ["Cancel task {name}", "取消任务{name}"],
   "event.time": ["Time", "时间"],
   "event.kind": ["Kind", "类型"],
   "event.object": ["Object", "对象"],
