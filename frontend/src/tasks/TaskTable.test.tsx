@@ -30,8 +30,8 @@ test("the server decides which tasks may be cancelled; an ended one has no butto
   );
   const isOff = async (name: string) =>
     (await screen.findByRole("button", { name })).getAttribute("aria-disabled") === "true";
-  await waitFor(async () => expect(await isOff("Cancel Add node")).toBe(true));
-  expect(await isOff("Cancel Allocate")).toBe(false);
+  await waitFor(async () => expect(await isOff("Cancel task Add node")).toBe(true));
+  expect(await isOff("Cancel task Allocate")).toBe(false);
   expect(screen.getAllByRole("button", { name: /^Cancel/ })).toHaveLength(2);
   expect(asked).toEqual([["tasks/1", "tasks/2"]]);
 });
