@@ -144,8 +144,10 @@ def test_sockets_and_token_end_with_the_password_or_the_account(
     account: Account, change: str
 ) -> None:
     assert account.api.request("GET", "me")["username"] == account.name
-    results = open_then(account, getattr(account, change), feed_close_code, last_watch_event)
-    assert results == [UNAUTHENTICATED, "hello"]
+    change_now = getattr(account, change)
+    code, last_event = open_then(account, change_now, feed_close_code, last_watch_event)
+    # A node of the pool may have reported a change meanwhile.
+    assert code == UNAUTHENTICATED and last_event != "resync"
     account.pool.wait("the end of the token", account.is_refused)
 
 
