@@ -1265,6 +1265,10 @@ class Gpu(TypedDict):
     """Model of the GPU; empty for any."""
     memory_bytes: int
     """Memory in bytes; on each GPU if there are several."""
+    context_bytes: int
+    """Memory of it that each CUDA context takes: one for each program that uses it. 0:
+    nothing, or its node has not told.
+    """
     compute_capability: str
     """CUDA compute capability."""
     pci_bus_id: NotRequired[str]
@@ -1321,6 +1325,10 @@ class GpuDetail(TypedDict):
     """Model of the GPU; empty for any."""
     memory_bytes: int
     """Memory in bytes; on each GPU if there are several."""
+    context_bytes: int
+    """Memory of it that each CUDA context takes: one for each program that uses it. 0:
+    nothing, or its node has not told.
+    """
     compute_capability: str
     """CUDA compute capability."""
     pci_bus_id: NotRequired[str]

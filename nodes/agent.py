@@ -82,6 +82,8 @@ class Agent:
         self.retry_delays = RetryDelays()
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
+        self._sent_contexts: dict[uuid.UUID, int] = {}
+        """`context_bytes` in the newest inventory."""
         self._last_report: tuple[SessionList, Sequence[Outcome]] | None = None
         self._isolation: tuple[str, ...] = ()
         self._abilities = dict.fromkeys(ABILITIES, False)
@@ -310,7 +312,7 @@ class Agent:
             await asyncio.to_thread(self.launcher.kill_session, excess.session_id, excess.reason())
 
     async def check_gpus(self) -> None:
-        """Enumerate the GPUs and send the inventory if it changed."""
+        """Enumerate the GPUs and send the inventory if they or their contexts changed."""
         try:
             current = await asyncio.to_thread(self.nvml.gpus)
         except Exception:
@@ -318,7 +320,9 @@ class Agent:
             return
         if current != self.gpus:
             log.warning("agent: GPU inventory changed: %s", describe_change(self.gpus, current))
-            await self._send_inventory()
+        elif self._sent_contexts == self.context_bytes:
+            return
+        await self._send_inventory()
 
     async def check_isolation(self, listed: SessionList) -> None:
         """Send the inventory if what the launcher does has changed and is known."""
@@ -384,9 +388,11 @@ class Agent:
         except LauncherError:
             port = 0
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
+        self._sent_contexts = dict(self.context_bytes)
         inventory = encode_inventory(
             self.nvml,
             self.gpus,
+            self._sent_contexts,
             self.addresses if port else [],
             port,
             self._isolation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,6 +58,7 @@ def isolation_of(s: SessionReport) -> dict[str, str]:
 def encode_inventory(
     nvml: Nvml,
     gpus: Sequence[Gpu],
+    context_bytes: Mapping[uuid.UUID, int],
     addresses: Sequence[str],
     port: int,
     isolation: Sequence[str] = (),
@@ -78,11 +79,11 @@ def encode_inventory(
             fleet_pb2.Endpoint(address=printable(a, limits.MAX_ADDRESS), port=port)
             for a in addresses[: limits.MAX_ENDPOINTS]
         ],
-        gpus=[encode_gpu(g) for g in gpus[: limits.MAX_GPUS]],
+        gpus=[encode_gpu(g, context_bytes.get(g.uuid)) for g in gpus[: limits.MAX_GPUS]],
     )
 
 
-def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
+def encode_gpu(g: Gpu, context_bytes: int | None = None) -> fleet_pb2.Gpu:
     return fleet_pb2.Gpu(
         uuid=g.uuid.bytes,
         index=g.index,
@@ -92,6 +93,7 @@ def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
         pci_bus_id=printable(g.pci_bus_id, limits.MAX_SHORT),
         mig=g.mig,
         links=dict(g.links),
+        context_bytes=context_bytes,
     )
 
 

@@ -92,6 +92,7 @@ def check_gpu(g: fleet_pb2.Gpu) -> None:
         raise InvalidMessageError("gpu.memory_bytes is no size of a memory")
     check_text("gpu.compute_capability", g.compute_capability, limits.MAX_SHORT)
     check_text("gpu.pci_bus_id", g.pci_bus_id, limits.MAX_SHORT)
+    check_number("gpu.context_bytes", g.context_bytes, limits.MAX_GPU_MEMORY_BYTES)
     check_count("gpu.links", len(g.links), limits.MAX_GPUS)
     for index, link in g.links.items():
         check_number("gpu.links", index, MAX_INDEX)

@@ -189,6 +189,7 @@ def parse_gpu(g: fleet_pb2.Gpu) -> inventory.ReportedGpu:
         g.pci_bus_id,
         g.mig,
         tuple(sorted(g.links.items())),
+        g.context_bytes if g.HasField("context_bytes") else None,
     )
 
 

@@ -208,6 +208,8 @@ class Gpu(models.Model):
     """The GPU is in MIG mode, which excludes it from placement."""
     links = models.JSONField(default=dict, blank=True)
     """Index of another GPU of the node to the connection type of `nvidia-smi topo -m`."""
+    context_bytes = models.PositiveBigIntegerField(default=0)
+    """Memory that a CUDA context is charged with. 0: nothing, or its agent has not told."""
     present = models.BooleanField(default=True)
     """False if the last report of the node did not list the GPU."""
     held = models.BooleanField(default=False)

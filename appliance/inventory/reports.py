@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -33,10 +33,13 @@ class ReportedGpu:
     mig: bool = False
     links: tuple[tuple[int, str], ...] = ()
     """Index of another GPU of the node and its connection, in order of the index."""
+    context_bytes: int | None = None
+    """None: the agent has not measured it since its start, or is too old; a known value stays."""
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Gpu` that a report sets, without the UUID."""
-        return {
+        known = {} if self.context_bytes is None else {"context_bytes": self.context_bytes}
+        return known | {
             "index": self.index,
             "model": self.model[:100],
             "memory_bytes": self.memory_bytes,
@@ -122,15 +125,16 @@ def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:
         or any(getattr(node, name) != value for name, value in report.columns().items())
     ):
         return False
-    gpus = {to_reported(g) for g in node.gpus.all() if g.present}
-    return gpus == set(report.gpus) and list(report.endpoints) == endpoint_addresses(node)
-
-
-def to_reported(g: Gpu) -> ReportedGpu:
-    links = tuple(sorted((int(index), connection) for index, connection in g.links.items()))
-    return ReportedGpu(
-        g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig, links
+    gpus = {g.uuid: g for g in node.gpus.all() if g.present}
+    return (
+        gpus.keys() == {r.uuid for r in report.gpus}
+        and not any(changed_columns(gpus[r.uuid], r.columns()) for r in report.gpus)
+        and list(report.endpoints) == endpoint_addresses(node)
     )
+
+
+def changed_columns(gpu: Gpu, columns: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in columns.items() if getattr(gpu, name) != value}
 
 
 def endpoint_addresses(node: Node) -> list[tuple[str, int]]:
@@ -246,8 +250,7 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | No
     columns = report.columns() | {"present": True, "duplicate_of_id": claim}
     # Memory never falls below the taken memory: existing partitions stay counted.
     columns["memory_bytes"] = max(report.memory_bytes, gpu.taken_memory_bytes)
-    changed = {name: value for name, value in columns.items() if getattr(gpu, name) != value}
-    if changed:
+    if changed := changed_columns(gpu, columns):
         Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
         change_log.record(Topic.GPU_CAPACITY, gpu.pk)
     if claim is not None and "duplicate_of_id" in changed:

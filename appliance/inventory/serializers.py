@@ -116,6 +116,11 @@ class GpuSerializer(RowSerializer[Gpu]):
         help_text="Index of another GPU of the node to the type of the connection, "
         "as in `nvidia-smi topo -m`.",
     )
+    context_bytes = serializers.IntegerField(
+        read_only=True,
+        help_text="Memory of it that each CUDA context takes: one for each program that uses it. "
+        "0: nothing, or its node has not told.",
+    )
     held = serializers.BooleanField(
         read_only=True,
         help_text="An enrolled node reported the GPU later. It joins a pool when it is admitted.",
@@ -148,6 +153,7 @@ class GpuSerializer(RowSerializer[Gpu]):
             "index",
             "model",
             "memory_bytes",
+            "context_bytes",
             "compute_capability",
             "pci_bus_id",
             "mig",

@@ -55,7 +55,7 @@ class Endpoint(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Gpu(_message.Message):
-    __slots__ = ("uuid", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig", "links")
+    __slots__ = ("uuid", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig", "links", "context_bytes")
     class LinksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class Gpu(_message.Message):
     PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
     MIG_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_BYTES_FIELD_NUMBER: _ClassVar[int]
     uuid: bytes
     index: int
     model: str
@@ -79,7 +80,8 @@ class Gpu(_message.Message):
     pci_bus_id: str
     mig: bool
     links: _containers.ScalarMap[int, str]
-    def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ..., links: _Optional[_Mapping[int, str]] = ...) -> None: ...
+    context_bytes: int
+    def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ..., links: _Optional[_Mapping[int, str]] = ..., context_bytes: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("generation", "sessions", "over", "knows_over", "suspensions", "shares")

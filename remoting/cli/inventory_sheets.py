@@ -44,6 +44,7 @@ GPU_FIELDS = (
     "present",
     "mig",
     "memory_bytes",
+    "context_bytes",
     "metrics.memory_used_bytes",
     "metrics.utilisation_percent",
     "metrics.temperature_celsius",

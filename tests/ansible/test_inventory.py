@@ -65,7 +65,8 @@ def test_inventory_groups_nodes_by_pool_site_model_state_and_label(
     assert groups == expected
     variables = listed["_meta"]["hostvars"][name]
     assert variables["ansible_host"] == {"__ansible_unsafe": "127.0.0.1"}
-    assert variables["busbar_reachable"] and len(variables["busbar_gpus"]) == 1
+    assert variables["busbar_reachable"]
+    assert [g["context_bytes"] for g in variables["busbar_gpus"]] == [0]
     assert variables["busbar_labels"] == {"rack": {"__ansible_unsafe": "r12"}}, "no template"
 
 

@@ -56,7 +56,6 @@ from appliance.inventory.reports import (
     ReportedNode,
     create_node,
     record_node_report,
-    to_reported,
 )
 from appliance.inventory.services import set_node_schedulable
 from appliance.pools.isolation import IsolationLevel, satisfies
@@ -272,7 +271,10 @@ class Allocator(RuleBasedStateMachine):
     @rule(data=st.data(), level=st.sampled_from(IsolationLevel))
     def report_isolation(self, data: st.DataObject, level: IsolationLevel) -> None:
         node = data.draw(st.sampled_from(self.nodes()))
-        reported = tuple(map(to_reported, node.gpus.all()))
+        reported = tuple(
+            ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability)
+            for g in node.gpus.all()
+        )
         record_node_report(
             node_id=node.pk,
             report=REPORTED(gpus=reported, isolation=level),

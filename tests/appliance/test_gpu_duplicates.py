@@ -432,8 +432,10 @@ def test_migration_marks_gpus_that_were_registered_twice() -> None:
         idle = gpus.create(node=nodes.create(name="idle"), **same).pk
         missing = nodes.create(name="missing")
         busy = gpus.create(node=missing, present=False, taken_memory_bytes=1, **same).pk
-        migrate([("inventory", "0016_gpu_claimed_once")])
-        found = {g.pk: (g.present, g.duplicate_of_id) for g in Gpu.objects.all()}
+        gpus = (
+            migrate([("inventory", "0016_gpu_claimed_once")]).get_model("inventory", "Gpu").objects
+        )
+        found = {g.pk: (g.present, g.duplicate_of_id) for g in gpus.all()}
         claimed_by_used = {gone: (False, None), first: (True, used), used: (True, None)}
         assert found == claimed_by_used | {idle: (True, busy), busy: (False, None)}
     finally:

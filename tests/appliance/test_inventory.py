@@ -66,6 +66,22 @@ def test_links_between_gpus_are_updated(cast: Cast, client_of: Clients, add_node
         )
 
 
+def test_context_of_a_gpu_stays_known_until_its_agent_tells_another(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, vera = add_node(), client_of(cast.vera)
+    (plain,) = report_of(node).gpus
+
+    def told(context_bytes: int | None) -> int:
+        gpus = (replace(plain, context_bytes=context_bytes),)
+        record_node_report(node_id=node.pk, report=report_of(node, gpus=gpus))
+        assert is_unchanged(node.pk, report_of(node, gpus=gpus))
+        (shown,) = body(vera.get("/api/v1/gpus"))["items"]
+        return int(shown["context_bytes"])
+
+    assert [told(b) for b in (None, 415 << 20, None, 0)] == [0, 415 << 20, 415 << 20, 0]
+
+
 def test_request_for_a_newer_cuda_version_is_queued(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:

@@ -94,6 +94,7 @@ INVALID = {
     "GPU memory": gpu(memory_bytes=TOO_LARGE),
     "GPU memory of which sums are too large": gpu(memory_bytes=(1 << 50) + 1),
     "no GPU memory": gpu(memory_bytes=0),
+    "GPU context": gpu(context_bytes=(1 << 50) + 1),
     "time after all calendars": report(opened_seconds=1 << 38),
     "GPU model": gpu(model="x" * 201),
     "GPU link": gpu(links={1: "telepathy"}),
@@ -132,7 +133,7 @@ def test_ordinary_messages_are_accepted() -> None:
     )
     for accepted in (
         report(isolation={"user": "enforced"}),
-        gpu(links={1: "NV18", 2: "PHB"}),
+        gpu(links={1: "NV18", 2: "PHB"}, context_bytes=415 << 20),
         shares([0.0, math.nan, 100.0]),
         message(samples=samples),
         message(heartbeat=fleet_pb2.Heartbeat()),

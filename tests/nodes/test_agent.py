@@ -127,6 +127,17 @@ def test_changed_gpu_is_sent_once(
     assert asyncio.run(inventories(agent)) == []
 
 
+def test_measured_context_is_sent_once(agent: Agent, nvml: FakeNvml) -> None:
+    assert isinstance(nvml.current, list)
+    asyncio.run(agent._send_inventory())
+    (before,) = sent(agent)
+    assert not before.gpus[0].HasField("context_bytes")
+    agent.context_bytes[nvml.current[0].uuid] = 415 << 20
+    (inventory,) = asyncio.run(inventories(agent))
+    assert inventory.gpus[0].context_bytes == 415 << 20
+    assert asyncio.run(inventories(agent)) == []
+
+
 def test_failed_enumeration_sends_no_inventory(agent: Agent, nvml: FakeNvml) -> None:
     nvml.current = RuntimeError("fell off the bus")
     assert asyncio.run(inventories(agent)) == []

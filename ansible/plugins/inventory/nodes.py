@@ -72,7 +72,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 
 SUFFIXES = ("busbar.yml", "busbar.yaml")
 SUFFIX_CHARACTERS = 8
-GPU_FIELDS = ("index", "uuid", "model", "memory_bytes", "pool", "held", "labels")
+GPU_FIELDS = ("index", "uuid", "model", "memory_bytes", "context_bytes", "pool", "held", "labels")
 
 
 def variables_of(node, gpus):

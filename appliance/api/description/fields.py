@@ -112,6 +112,7 @@ FIELDS: dict[str, Field] = {
     "compute_percent": Field(25, "Share of the GPU's compute in percent."),
     "confirmed_by": Field("olga", "Name of the user who confirmed the key."),
     "connections": Field(42),
+    "context_bytes": Field(435_159_040),
     "count": Field(3),
     "created_at": Field(TIME, "Time of the creation."),
     "credential": Field(PASSKEY_ANSWER),

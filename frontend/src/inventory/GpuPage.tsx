@@ -21,7 +21,7 @@ import { NodeState } from "./NodeState";
 import { PartitionBar } from "./PartitionBar";
 import { SimulatedLabel } from "./Simulated";
 import { allocated, partitionsOf } from "./capacity";
-import { isHeld } from "./gpuState";
+import { contextText, isHeld } from "./gpuState";
 
 const linksText = (links: object): string =>
   Object.entries(links)
@@ -32,6 +32,7 @@ const properties = (gpu: Gpu): Property[] => [
   [t("field.pool"), gpu.pool],
   [t("gpu.model"), gpu.model],
   [t("gpu.memory"), gib(gpu.memory_bytes)],
+  [t("gpu.context"), contextText(gpu)],
   [t("field.labels"), labelText(gpu.labels)],
   [t("field.notes"), gpu.notes],
   ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],

@@ -63,6 +63,7 @@ export const fleetTexts = {
   "gpu.partitionsDetail": ["{percent} % allocated, {free} free", "已分配 {percent} %,空闲 {free}"],
   "gpu.model": ["Model", "型号"],
   "gpu.memory": ["Memory", "内存"],
+  "gpu.context": ["Memory of a CUDA context", "每个 CUDA 上下文的内存"],
   "gpu.capability": ["Compute capability", "计算能力"],
   "gpu.links": ["Links to other GPUs", "与其他 GPU 的连接"],
   "gpu.linksUnknown": ["unknown", "未知"],
