@@ -62,6 +62,8 @@ class GpuCapacity:
     """Labels of the node, overridden by labels of the GPU."""
     driver_version: tuple[int, ...] = ()
     cuda_version: tuple[int, ...] = ()
+    context_bytes: int = 0
+    """Memory of a partition that a CUDA context takes. 0: nothing, or not known."""
     rank: int = field(init=False, compare=False, repr=False)
     """Node id and GPU id as one number; breaks ties."""
     used_percent: int = field(init=False, compare=False, repr=False)
@@ -196,7 +198,21 @@ def mismatch(gpu: GpuCapacity, request: Request) -> str:
     percent, memory = partition_size(gpu.memory_bytes, request)
     if percent > WHOLE_PERCENT or memory > gpu.memory_bytes:
         return f"have less than {request.memory_bytes >> 20} MiB"
-    return ""
+    return lack_of_context_room(gpu.context_bytes, memory)
+
+
+def lack_of_context_room(context_bytes: int, memory_bytes: int) -> str:
+    """Return why no program can use a partition with so much memory, or an empty string.
+
+    The node would refuse its sessions. The text continues a sentence whose subject is the GPUs.
+    """
+    if not context_bytes or memory_bytes > context_bytes:
+        return ""
+    least = (context_bytes // GRANULARITY_BYTES + 1) * GRANULARITY_BYTES
+    return (
+        f"take {-(-context_bytes >> 20)} MiB for a CUDA context, and the request has "
+        f"{memory_bytes >> 20} MiB (request at least {least >> 20} MiB)"
+    )
 
 
 def format_version(version: Iterable[int]) -> str:
@@ -225,6 +241,7 @@ def fitting_gpus(
         if g.free_percent >= percents[m := g.memory_bytes]
         and g.usable
         and g.free_memory_bytes >= sizes[m][1]
+        and (sizes[m][1] > g.context_bytes or not g.context_bytes)
     ]
     return [g for g in fitting if not mismatch(g, request)] if constrained else fitting
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
+from appliance.allocations.feasibility import place_on_empty
 from appliance.allocations.limits import check_limits, check_readable
 from appliance.allocations.placement import NoPlacement, Placement, place
 from appliance.allocations.reclaim import reclaim
@@ -202,8 +203,8 @@ def check_reservation(
         )
     pool = snapshot.pools[pool_id]
     gpus = subtract_shares(pool.gpus, placement.shares)
-    missing = r.request.gpu_count - snapshot.reserved_gpus_in_use(r)
-    if missing <= 0 or missing > len(gpus):  # complete, or larger than the pool
+    rest = replace(r.request, gpu_count=r.request.gpu_count - snapshot.reserved_gpus_in_use(r))
+    if rest.gpu_count <= 0 or not place_on_empty(pool.gpus, rest):  # complete, or impossible here
         return None
     if not begun:
         ended = [
@@ -214,7 +215,6 @@ def check_reservation(
             and a.reservation_id != r.id
         ]
         gpus = add_shares(gpus, (s for a in ended for s in a.shares))
-    rest = replace(r.request, gpu_count=missing)
     if isinstance(place(gpus, rest, pool.policies), Placement):
         return None
     return Wait(

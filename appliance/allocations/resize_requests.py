@@ -12,7 +12,7 @@ from appliance.allocations.actions import resize_refusals
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
-from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
+from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode, lack_of_context_room
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size, requested_size
 from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
@@ -52,8 +52,8 @@ def resize(
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
             not active, has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
             resize allocations, INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the
-            limits can never give the size, DISK_FULL if it would have to grow and the appliance has
-            too little space.
+            limits can never give the size, or a CUDA context needs more memory, DISK_FULL if it
+            would have to grow and the appliance has too little space.
     """
     allocation = allocation_by_id(allocation_id)
     (refusal,) = resize_refusals(user, [allocation])
@@ -73,6 +73,7 @@ def resize(
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
     partitions = resizing.partitions_of(allocation)
+    check_context_room(allocation, partitions)
     if sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation))):
         wait_for_capacity(allocation, partitions)
     else:
@@ -91,6 +92,18 @@ def check_size(size: Size) -> None:
         raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")
 
 
+def check_context_room(allocation: Allocation, partitions: list[SizedPartition]) -> None:
+    request = placement_request(allocation)
+    for p in partitions:
+        _, memory_bytes = p.size_for(request)
+        if lack := lack_of_context_room(p.gpu__context_bytes, memory_bytes):
+            raise impossible(f"Its GPUs {lack}.")
+
+
+def impossible(reason: str) -> ApplianceError:
+    return ApplianceError(Code.UNSATISFIABLE, f"The allocation can never have this size. {reason}")
+
+
 def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -104,9 +117,7 @@ def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) 
         return
     snapshot, queued = load_snapshot(index.refresh(), [allocation])
     if reason := reason_against(snapshot, queued[allocation.pk][1], partitions):
-        raise ApplianceError(
-            Code.UNSATISFIABLE, f"The allocation can never have this size. {reason}"
-        )
+        raise impossible(reason)
 
 
 def reason_against(

@@ -155,8 +155,8 @@ def check_can_start(allocation: Allocation, wait: Wait) -> None:
     if reason := reason_against(snapshot, queued[allocation.pk][1]):
         raise ApplianceError(
             Code.UNSATISFIABLE,
-            f"The request can never start. {reason} Request less, or set allow_pending to wait "
-            "until GPUs are added or limits are raised.",
+            f"The request can never start. {reason} Change the request, or set allow_pending to "
+            "wait until GPUs are added or limits are raised.",
         )
 
 

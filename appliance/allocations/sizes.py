@@ -30,6 +30,7 @@ class SizedPartition(NamedTuple):
     over_bytes: int
     compute_percent: int
     gpu__memory_bytes: int
+    gpu__context_bytes: int
 
     @property
     def node_id(self) -> UUID:

@@ -37,6 +37,7 @@ class GpuRow(NamedTuple):
     node_id: UUID
     index: int  # type: ignore[assignment]  # hides tuple.index
     memory_bytes: int
+    context_bytes: int
     taken_percent: int
     taken_memory_bytes: int
     model: str
@@ -108,6 +109,7 @@ def gpu_capacity(row: GpuRow) -> GpuCapacity:
         labels_of(row),
         parse_version(row.node__driver_version),
         parse_version(row.node__cuda_version) if row.node__cuda_version else (),
+        row.context_bytes,
     )
 
 

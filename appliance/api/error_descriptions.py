@@ -127,7 +127,7 @@ DESCRIPTIONS: dict[Code, Description] = {
     Code.UNSATISFIABLE: Description(
         "The pool has too few registered GPUs for the request, or a limit is too low, also when "
         "nothing else runs.",
-        "Request less, or repeat the request with `allow_pending: true` to wait until GPUs are "
+        "Change the request, or repeat it with `allow_pending: true` to wait until GPUs are "
         "added or limits are raised.",
     ),
     Code.GONE: Description(

@@ -28,7 +28,7 @@ from appliance.allocations.placement import (
 )
 from appliance.allocations.snapshot import add_shares, subtract_shares
 
-GIB = 1 << 30
+GIB, MIB = 1 << 30, 1 << 20
 
 
 def gpu(
@@ -67,6 +67,7 @@ def pools(draw: st.DrawFn) -> list[GpuCapacity]:
             usable=usable,
             unusable_reason="" if usable else "it is cordoned",
             driver_version=(draw(st.integers(500, 600)),),
+            context_bytes=draw(st.sampled_from([0, 0, 415 * MIB, 9 * GIB])),
         )
         if draw(st.booleans()):  # partitions that take little memory
             capacity = replace(capacity, free_memory_bytes=memory)
@@ -246,6 +247,34 @@ def test_reason_names_the_obstacle(request_: Request, reason: str) -> None:
         gpus[1] = gpu(2, 2, free=20)
     outcome = place(gpus, request_)
     assert isinstance(outcome, NoPlacement) and reason in outcome.reason, outcome
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (Request(1, memory_bytes=416 * MIB), ""),
+        (Request(1, 100), ""),
+        (Request(1, 41), "take 415 MiB for a CUDA context, and the request has 410 MiB"),
+        (Request(1, memory_bytes=200 * MIB), "the request has 200 MiB (request at least 416 MiB)"),
+        (Request(1, memory_bytes=200 * MIB, model="L4"), "(request at least 416 MiB)"),
+        (Request(2, memory_bytes=200 * MIB), "(request at least 416 MiB)"),
+    ],
+)
+@pytest.mark.parametrize("pack", [PackedGpus, list])
+def test_partition_without_room_for_a_context_is_not_placed(
+    pack: type[list[GpuCapacity]], request_: Request, reason: str
+) -> None:
+    gpus = [gpu(i, memory=1000 * MIB, model="L4", context_bytes=415 * MIB - 1) for i in (1, 2)]
+    outcome = place(pack(gpus), request_)
+    assert isinstance(outcome, NoPlacement) == bool(reason)
+    assert isinstance(outcome, Placement) or reason in outcome.reason, outcome
+
+
+def test_partition_is_placed_where_a_context_is_smaller_or_unknown() -> None:
+    small = Request(1, memory_bytes=200 * MIB)
+    gpus = [gpu(1, context_bytes=415 * MIB), gpu(2, 2, free=50, context_bytes=100 * MIB)]
+    assert chosen_gpus(gpus, small) == [2]
+    assert chosen_gpus([gpus[0], gpu(3)], small) == [3]
 
 
 def test_request_in_bytes_gets_proportional_compute() -> None:

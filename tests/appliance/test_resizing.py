@@ -334,6 +334,22 @@ def test_size_that_is_impossible_is_refused_and_changes_nothing(alice: Client) -
     assert alice.read(pk) == before and kinds(pk) == []
 
 
+@pytest.mark.parametrize("size", [{"percent": 4}, {"memory_bytes": 400 * MIB}])
+def test_size_without_room_for_a_context_is_refused_and_changes_nothing(
+    alice: Client, size: dict[str, int]
+) -> None:
+    pk = alice.allocate(percent=20)
+    Gpu.objects.update(context_bytes=415 * MIB)
+    before = alice.read(pk)
+    refused = alice.resize(pk, 409, **size)
+    assert refused["code"] == "unsatisfiable"
+    assert "take 415 MiB for a CUDA context" in refused["detail"]
+    assert "(request at least 416 MiB)" in refused["detail"]
+    assert alice.read(pk) == before and kinds(pk) == []
+    alice.resize(pk, memory_bytes=416 * MIB)
+    assert alice.granted(pk) == (20, 416 * MIB)
+
+
 def test_full_disk_refuses_growth_and_permits_shrinking(
     alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

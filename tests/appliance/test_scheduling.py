@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -17,10 +18,12 @@ from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.placement import Policy
 from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Gpu, Node
+from appliance.inventory.reports import record_node_report
 from appliance.pools import fair_share
 from appliance.pools.models import Pool, ProjectUse, Quota
 from appliance.pools.pool_views import POLICIES
 from tests.appliance.conftest import GIB, Cast, applied, body
+from tests.appliance.test_inventory import report_of
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -300,6 +303,28 @@ def test_reservation_keeps_gpus_for_its_project(
     assert olga.delete(f"/api/v1/reservations/{course['id']}").status_code == 204
     backwards = wanted | {"ends_at": wanted["starts_at"]}
     assert olga.post("/api/v1/reservations", backwards, format="json").status_code == 400
+
+
+def test_reservation_without_room_for_a_context_keeps_nothing(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
+    wanted = {
+        "name": "course",
+        "pool": "default",
+        "project": "elsewhere",
+        "gpu_count": 1,
+        "percent": 5,
+        "starts_at": timezone.now().isoformat(),
+        "ends_at": (timezone.now() + timedelta(hours=1)).isoformat(),
+    }
+    assert olga.post("/api/v1/reservations", wanted, format="json").status_code == 201
+    assert request_allocation(alice, percent=100)["waiting_rule"] == "reservation"
+    reported = report_of(node)
+    gpus = tuple(replace(g, context_bytes=GIB) for g in reported.gpus)
+    record_node_report(node_id=node.pk, report=replace(reported, gpus=gpus))
+    scheduler.run_tick()
+    assert Allocation.objects.get().state == "preparing"
 
 
 def test_explanation_has_expected_start_and_alternatives(

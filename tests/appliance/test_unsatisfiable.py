@@ -9,7 +9,7 @@ import pytest
 
 from appliance.accounts.models import User
 from appliance.allocations.models import Allocation
-from appliance.inventory.models import Node, NodeState
+from appliance.inventory.models import Gpu, Node, NodeState
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
@@ -41,6 +41,28 @@ def test_request_that_can_never_start_is_refused_with_the_reason(
     assert not Allocation.objects.exists()
     pending = allocate(alice, **request_, allow_pending=True)
     assert (pending.status_code, body(pending)["state"]) == (202, "queued")
+
+
+@pytest.mark.parametrize(
+    ("request_", "mebibytes"), [({"percent": 5}, 408), ({"memory_bytes": 81 << 20}, 82)]
+)
+def test_request_without_room_for_a_context_is_refused_with_both_numbers(
+    cast: Cast,
+    client_of: Clients,
+    add_node: AddNode,
+    request_: dict[str, Any],
+    mebibytes: int,
+) -> None:
+    add_node(gpus=2)
+    Gpu.objects.update(context_bytes=415 << 20)
+    alice = client_of(cast.alice)
+    refused = body(allocate(alice, **request_))
+    assert refused["code"] == "unsatisfiable"
+    assert (
+        "has 0 matching of 2 registered GPUs: 2 take 415 MiB for a CUDA context, and the request "
+        f"has {mebibytes} MiB (request at least 416 MiB). Change the request"
+    ) in refused["detail"]
+    assert body(allocate(alice, memory_bytes=416 << 20))["state"] == "preparing"
 
 
 def test_request_waits_for_gpus_in_use_or_out_of_service(
