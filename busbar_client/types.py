@@ -476,6 +476,11 @@ class Allocation(TypedDict):
     """Id of the reservation that the allocation uses; null if none."""
     partitions: list[Partition]
     """Parts of GPUs that belong to the allocation."""
+    max_sessions: int | None
+    """Programs that fit into it at once, if each uses all its GPUs: each takes one CUDA
+    context of the memory of each partition. null without partitions, or if the contexts
+    take nothing or are unknown.
+    """
     resize: Resize | None
     """The resize in progress; null if there is none. `percent`, `memory_bytes` and
     `compute_mode` are requested; the partitions and `granted_compute_mode` are granted.
@@ -562,6 +567,11 @@ class AllocationDetail(TypedDict):
     """Id of the reservation that the allocation uses; null if none."""
     partitions: list[Partition]
     """Parts of GPUs that belong to the allocation."""
+    max_sessions: int | None
+    """Programs that fit into it at once, if each uses all its GPUs: each takes one CUDA
+    context of the memory of each partition. null without partitions, or if the contexts
+    take nothing or are unknown.
+    """
     resize: Resize | None
     """The resize in progress; null if there is none. `percent`, `memory_bytes` and
     `compute_mode` are requested; the partitions and `granted_compute_mode` are granted.

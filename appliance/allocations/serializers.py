@@ -26,6 +26,8 @@ from appliance.api.row_serializer import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
 
 MAX_LIFETIME_SECONDS = 366 * 86400
+MAX_OPEN_SESSIONS = 256
+"""Of an allocation on a node: kLedgerSessions of the launcher."""
 
 
 # Requires rows annotated by `with_names`.
@@ -154,6 +156,11 @@ class AllocationSerializer(RowSerializer[Allocation]):
         help_text="Labels that its GPUs or their nodes must have.",
     )
     partitions = PartitionSerializer(many=True, read_only=True)
+    max_sessions = serializers.SerializerMethodField(
+        help_text="Programs that fit into it at once, if each uses all its GPUs: each takes one "
+        "CUDA context of the memory of each partition. null without partitions, or if the contexts "
+        "take nothing or are unknown."
+    )
     resize = serializers.SerializerMethodField(
         help_text="The resize in progress; null if there is none. `percent`, `memory_bytes` and "
         "`compute_mode` are requested; the partitions and `granted_compute_mode` are granted."
@@ -211,6 +218,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "hold",
             "reservation_id",
             "partitions",
+            "max_sessions",
             "resize",
             "suspension",
             "waiting_rule",
@@ -224,7 +232,12 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "ended_at",
         )
 
-    # Any: `with_names` annotates the row.
+    # Any: `with_names` annotates the rows.
+    def get_max_sessions(self, allocation: Any) -> int | None:
+        partitions = allocation.partitions.all()
+        fitting = [p.memory_bytes // p.context_bytes for p in partitions if p.context_bytes]
+        return min(MAX_OPEN_SESSIONS, *fitting) if fitting else None
+
     def get_compute_received_percent(self, allocation: Any) -> float | None:
         received = allocation.received_percent
         return None if received is None else round(received, 2)

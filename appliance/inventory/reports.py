@@ -253,6 +253,9 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | No
     if changed := changed_columns(gpu, columns):
         Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
         change_log.record(Topic.GPU_CAPACITY, gpu.pk)
+    if "context_bytes" in changed:  # allocations show how many fit
+        for allocation_id in gpu.partitions.values_list("allocation_id", flat=True):
+            change_log.record(Topic.ALLOCATION, allocation_id)
     if claim is not None and "duplicate_of_id" in changed:
         duplicates.wait_for(claim, Gpu.objects.filter(duplicate_of=gpu.pk))
     name = f"GPU {report.index} of {node.name}"

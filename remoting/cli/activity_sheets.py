@@ -34,6 +34,7 @@ ALLOCATION_FIELDS = (
     "memory_bytes",
     "compute_mode",
     "granted_compute_mode",
+    "max_sessions",
     "compute_enforcement",
     "compute_received_percent",
     "compute_error_percent",

@@ -190,6 +190,7 @@ FIELDS: dict[str, Field] = {
     "loop_lag_p99_ms": Field(3.1, "The same, 99th percentile."),
     "max_idle_seconds": Field(3600, "Time without a launch after which an allocation ends."),
     "max_lifetime_seconds": Field(86_400, "Longest lifetime of an allocation; null: no limit."),
+    "max_sessions": Field(48),
     "memory_bytes": Field(MEMORY, "Memory in bytes; on each GPU if there are several."),
     "message": Field("Allocation train is active.", "What happened, in a sentence."),
     "metric": Field("utilisation_percent", "Name of the metric."),

@@ -26,7 +26,7 @@ import {
   receivedText,
   withSessions,
 } from "./computeShare";
-import { allocationName, hasEnded, requestText } from "./names";
+import { allocationName, hasEnded, maxSessionsText, requestText } from "./names";
 import { Resizing } from "./Resizing";
 import { SessionTable } from "./SessionTable";
 import { Suspended } from "./Suspended";
@@ -95,6 +95,7 @@ const properties = (a: Allocation): Property[] => [
   [t("allocation.owner"), a.owner],
   [t("allocation.project"), a.project],
   [t("allocation.requested"), requestText(a)],
+  [t("allocation.maxSessions"), maxSessionsText(a)],
   [t("compute.title"), computeText(a)],
   [t("metric.received"), receivedText(a)],
   [t("session.longestDrain"), drainText(a)],

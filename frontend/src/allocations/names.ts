@@ -1,6 +1,6 @@
 // Names of allocations and their requests in words.
 import type { Allocation } from "../api/client";
-import { gib } from "../format";
+import { gib, number } from "../format";
 import { counted, t } from "../text/text";
 import { modeText } from "./computeShare";
 
@@ -17,6 +17,9 @@ export function requestText(a: Allocation): string {
     pool: a.pool ?? t("common.none"),
   });
 }
+
+export const maxSessionsText = (a: Allocation): string =>
+  a.max_sessions == null ? "–" : number(a.max_sessions);
 
 const ENDED = new Set(["releasing", "released", "failed"]);
 export const hasEnded = (a: { state?: string }) => ENDED.has(a.state ?? "");

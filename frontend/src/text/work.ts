@@ -29,6 +29,7 @@ export const workTexts = {
   "allocation.alternatives": ["These would start now", "以下请求可以立即开始"],
   "allocation.run": ["Run a program on it", "在其上运行程序"],
   "allocation.endsAt": ["Ends", "结束时间"],
+  "allocation.maxSessions": ["Programs that fit at once", "可同时运行的程序数"],
   "allocation.hold": ["Kept by", "保持方式"],
   "allocation.endReason": ["Ended because", "结束原因"],
   "allocation.priority": ["Priority", "优先级"],
