@@ -32,6 +32,7 @@ A response of the last one that has begun to arrive is read to its end."""
 MAX_PAUSE_SECONDS = 5.0
 STREAM_READ_TIMEOUT_SECONDS = 60.0
 """The appliance sends a keep-alive on event streams every 15 s."""
+TOKEN = re.compile(r"[!-~]+")
 OTHER_SERVER = re.compile(r"[^/?#]*:|\s*//|.*\\", re.DOTALL)
 """Starts of paths that may name a scheme or a host."""
 
@@ -69,7 +70,10 @@ class Connection:
     def __init__(
         self, url: str, token: str, ca_pem: str, *, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> None:
-        """Raises ssl.SSLError or ValueError for a CA that is not in PEM format."""
+        """Raises ssl.SSLError or ValueError for a CA that is not in PEM format.
+
+        ClientError for a token that no header can have.
+        """
         import httpx
 
         if not ca_pem:
@@ -81,8 +85,15 @@ class Connection:
             verify=self._tls,
             timeout=timeout_seconds,
             trust_env=False,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={"Authorization": f"Bearer {self._checked(token)}"} if token else {},
         )
+
+    def _checked(self, token: str) -> str:
+        """Return the token without blanks around it. Errors of the header would show the token."""
+        stripped = token.strip()
+        if not TOKEN.fullmatch(stripped):
+            raise self.misused("The token has a character that no token has.")
+        return stripped
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +179,8 @@ class Connection:
         end = time.monotonic() + BUSY_SECONDS
         usual = self._client.timeout.read or BUSY_SECONDS
         while True:
-            response = request(timeout=min(usual, end - time.monotonic()))
+            left = end - time.monotonic()
+            response = request(timeout=max(1.0, min(usual, left)))
             pause = response.headers.get("Retry-After", "")
             if response.status_code != 503 or not pause.isdecimal():
                 return response

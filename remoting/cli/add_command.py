@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from remoting.cli.api import EXIT_CONFLICT, EXIT_USAGE, Api, ApiError
-from remoting.cli.prompts import ask
+from remoting.cli.prompts import ask, has_terminal
 
 POLL_SECONDS = 0.3
 AGENT = "Repeat with --agent, or write it to standard input."
@@ -86,7 +86,7 @@ def start_enrolment(api: Api, body: dict[str, Any], host_key_sha256: str) -> dic
             raise
         sha256, key_type = error.fields["host_key_sha256"], error.fields["host_key_type"]
     question = f"The {key_type} host key of {body['address']} is\n  SHA256:{sha256}\n"
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise ApiError(
             f"{question}There is no terminal to confirm it in: compare it with the key of the"
             " machine, and repeat with --host-key-sha256.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from remoting.cli import api as rest
+from remoting.cli.prompts import has_terminal
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
 
@@ -24,6 +24,6 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a question. Raises ApiError without a terminal, and typer.Abort if the answer is no."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise rest.ApiError(f"{question} There is no terminal: repeat with --yes.", rest.EXIT_USAGE)
     typer.confirm(question, abort=True)

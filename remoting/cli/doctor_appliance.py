@@ -34,6 +34,7 @@ NOT_VALID_NOW = (9, 10)
 OTHER_NAME = (62, 64)
 TOKEN = re.compile(r"bb_([0-9a-f]{32})\.")
 """API tokens begin with their id."""
+SIGN_IN = "Sign in again with: busbar login {}"
 SET_CLOCK = "Set the clock of this machine: timedatectl set-ntp true"
 CHECK_PORT = (
     "Check the address and that the appliance runs, and ask for this TCP port in the firewalls"
@@ -170,7 +171,11 @@ def clock_finding(seconds_ahead: float | None) -> Finding:
 
 
 def account_findings(context: rest.Context) -> Iterator[Finding]:
-    api = rest.Api(context, timeout_seconds=ANSWER_SECONDS)
+    try:
+        api = rest.Api(context, timeout_seconds=ANSWER_SECONDS)
+    except rest.ApiError as error:
+        yield failed("sign-in", error, SIGN_IN.format(context.url))
+        return
     sign_in = sign_in_finding(api, context)
     yield sign_in
     if sign_in.state != FAILED:
@@ -178,7 +183,7 @@ def account_findings(context: rest.Context) -> Iterator[Finding]:
 
 
 def sign_in_finding(api: rest.Api, context: rest.Context) -> Finding:
-    name, again = "sign-in", f"Sign in again with: busbar login {context.url}"
+    name, again = "sign-in", SIGN_IN.format(context.url)
     try:
         me = api.request("GET", "me")
         end = end_of_token(api, context.token)

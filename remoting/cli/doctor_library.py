@@ -58,8 +58,10 @@ def run_probe(
         return silent(f"{command[0]} cannot be started: {error.strerror}")
     errors = done.stderr.decode(errors="replace")
     try:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
+        found = None
+    if not isinstance(found, dict):
         return silent(last_line(errors) or f"it ended with the exit code {done.returncode}")
     if "error" in found and (told := told_by_library(errors)):
         found["error"] = told

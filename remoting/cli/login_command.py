@@ -9,7 +9,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.device_login import sign_in_by_code
-from remoting.cli.prompts import ask
+from remoting.cli.prompts import ask, has_terminal
 from remoting.cli.second_factor_commands import print_recovery_codes, print_secret
 
 NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
@@ -71,7 +71,7 @@ def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
         )
     if not ca_sha256 and not asks:
         raise rest.ApiError("--token-stdin needs --ca-sha256.", rest.EXIT_USAGE)
-    if not ca_sha256 and not sys.stdin.isatty():
+    if not ca_sha256 and not has_terminal():
         raise rest.ApiError(
             "There is no terminal to confirm the appliance's CA in: repeat with --ca-sha256, which"
             " the appliance prints when it starts.",
@@ -103,7 +103,7 @@ def ask_new_password() -> str:
     """Ask for a password twice, and again until both are equal. A script gives it once."""
     while True:
         password = ask(NEW_PASSWORD, OTHER_WAYS)
-        if not sys.stdin.isatty() or ask(REPEATED, OTHER_WAYS) == password:
+        if not has_terminal() or ask(REPEATED, OTHER_WAYS) == password:
             return password
         typer.echo("The two passwords differ. Type them again.", err=True)
 

@@ -6,7 +6,6 @@ A name stands for the objects that have not ended, if there are any.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli.api import EXIT_CONFLICT, EXIT_NOT_FOUND, Api, ApiError
+from remoting.cli.prompts import has_terminal
 
 Row = dict[str, Any]
 AllocationName = Annotated[
@@ -60,7 +60,7 @@ def own_allocation(api: Api, given: str) -> str:
     row = found_row(api, "allocations", given)
     if row["owner"] != api.request("GET", "me")["username"]:
         text = f'"{given}" is an allocation of {row["owner"]}:\n  {described(row)}\n'
-        if not sys.stdin.isatty():
+        if not has_terminal():
             raise ApiError(f"{text}Give its whole id to change it.", EXIT_CONFLICT)
         typer.confirm(f"{text}Change it?", abort=True, err=True)
     return str(row["id"])

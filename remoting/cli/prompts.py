@@ -10,6 +10,11 @@ import typer
 from remoting.cli.api import EXIT_USAGE, ApiError
 
 
+def has_terminal() -> bool:
+    """Return whether standard input is a terminal. It is None if it was closed."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def ask(prompt: str, instead: str, *, hidden: bool = True) -> str:
     """Ask in the terminal, hidden without echo. Without a terminal, read a line and show nothing.
 
@@ -17,9 +22,9 @@ def ask(prompt: str, instead: str, *, hidden: bool = True) -> str:
     Blocks until there is an answer. Raises ApiError with `instead`, a sentence that says how to
     repeat the command, at the end of standard input.
     """
-    if sys.stdin.isatty():
+    if has_terminal():
         return getpass.getpass(prompt) if hidden else str(typer.prompt(prompt, prompt_suffix=""))
-    if line := sys.stdin.readline():
+    if sys.stdin is not None and (line := sys.stdin.readline()):
         return line.rstrip("\n")
     question = prompt.rstrip(": ")
     raise ApiError(f"{question}: there is no terminal to ask in. {instead}", EXIT_USAGE)

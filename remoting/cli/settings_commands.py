@@ -11,6 +11,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.output import Output, client, print_structured, show, show_one
+from remoting.cli.prompts import has_terminal
 
 settings_app = typer.Typer(
     no_args_is_help=True, help="Show and change the settings of the appliance."
@@ -79,7 +80,7 @@ def value_of(name: str, text: str | None) -> Any:
     A value that is not given is prompted without echo. Raises ApiError without a terminal.
     """
     if text is None:
-        if not sys.stdin.isatty():
+        if not has_terminal():
             raise rest.ApiError(f"Give the value of {name}, or - to read it.", rest.EXIT_USAGE)
         return getpass.getpass(f"{name}: ")
     if text == "-":

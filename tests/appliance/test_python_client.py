@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from appliance.accounts.models import User
-from busbar_client import Client, Problem, Unreachable
+from busbar_client import Client, ClientError, Problem, Unreachable
 from busbar_client.connection import BUSY_SECONDS, texts
 from deploy.client_code import modules
 from deploy.client_contents import python_client
@@ -180,6 +180,18 @@ def test_repetitions_end_at_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
             client.pools_create({"name": "night"})
     assert ended.value.code == "busy"
     assert len(sent) == 4 and now[0] - sent[1] <= BUSY_SECONDS
+
+
+@pytest.mark.parametrize("token", ["bb_1.secret\r\nX: 1", "bb_1.secrét", "bb_1.se cret"])
+def test_token_that_no_header_can_have_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ClientError, match="character that no token has") as refused:
+        Client("https://appliance", token, certificate().decode())
+    assert "cret" not in str(refused.value)
+
+
+def test_blanks_around_a_token_do_not_belong_to_it() -> None:
+    with Client("https://appliance", " bb_1.secret\r\n", certificate().decode()) as client:
+        assert client._client.headers["Authorization"] == "Bearer bb_1.secret"
 
 
 def test_only_atomic_bulk_requests_are_repeated() -> None:

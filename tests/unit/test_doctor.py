@@ -17,6 +17,7 @@ from appliance.fleet.certificates import load_authority, server_certificate
 from remoting.cli.api import ApiError, Context
 from remoting.cli.doctor_appliance import (
     Answer,
+    account_findings,
     appliance_findings,
     clock_finding,
     fix_of_certificate,
@@ -26,6 +27,7 @@ from remoting.cli.doctor_finding import failed
 from remoting.cli.doctor_library import fix_of_library, run_probe
 from remoting.cli.doctor_network import Attempt
 from remoting.cli.doctor_nodes import Node, bandwidth_finding, port_findings, waiting_finding
+from tests.unit.test_every_command import certificate
 
 CLOSED = ("127.0.0.1", 9)
 NOT_YET_VALID, OTHER_ADDRESS, OTHER_ISSUER = 9, 64, 19
@@ -187,3 +189,15 @@ def test_error_is_split_into_what_was_found_and_what_to_do() -> None:
     finding = failed("sign-in", ApiError("Not signed in. Sign in with: busbar login A"), "other")
     assert (finding.found, finding.fix) == ("Not signed in.", "Sign in with: busbar login A")
     assert failed("sign-in", ApiError("It is closed."), "Open it.").fix == "Open it."
+
+
+@pytest.mark.parametrize("last_line", ["0", "null", "[]", '"text"'])
+def test_program_that_tells_something_else_is_a_finding(last_line: str) -> None:
+    found = run_probe(["/bin/echo", last_line], {}, 60)
+    assert found["is_silent"] and "exit code 0" in found["error"]
+
+
+def test_token_that_no_header_can_have_is_a_finding() -> None:
+    context = Context("https://127.0.0.1:9", "bb_1.secr\u00e9t", certificate().decode())
+    (finding,) = account_findings(context)
+    assert finding.state == "failed" and "no token has" in finding.found

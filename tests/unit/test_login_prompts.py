@@ -36,6 +36,12 @@ def test_script_gives_each_answer_once(
     assert capsys.readouterr() == ("", "")
 
 
+def test_closed_standard_input_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ApiError, match="there is no terminal to ask in. Repeat."):
+        ask("Code: ", "Repeat.")
+
+
 def test_login_without_a_terminal_says_what_to_repeat_it_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
