@@ -82,7 +82,8 @@ def shrinking_reason(returned_bytes: int, over_bytes: int) -> str:
     """Return how much a shrink has taken back, such as "1.2 of 2 GiB returned"."""
     total = returned_bytes + over_bytes
     unit, name = (1 << 30, "GiB") if total >= 1 << 30 else (1 << 20, "MiB")
-    amounts = (f"{size / unit:.1f}".removesuffix(".0") for size in (returned_bytes, total))
+    tenths = (10 * size // unit for size in (returned_bytes, total))  # never more than it is
+    amounts = (f"{tenth / 10:.1f}".removesuffix(".0") for tenth in tenths)
     return (
         f"{' of '.join(amounts)} {name} returned. "
         "The rest is free when its nodes confirm that its programs have freed it."

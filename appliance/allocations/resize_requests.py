@@ -85,8 +85,8 @@ def check_size(size: Size) -> None:
     if size.compute_mode == ComputeMode.EXCLUSIVE and size != WHOLE:
         raise ApplianceError(
             Code.CONFLICT,
-            "The allocation has whole GPUs, because its compute mode is exclusive. Give another"
-            " compute_mode with the size.",
+            "The allocation has whole GPUs or waits for them, because its compute mode is"
+            " exclusive. Give another compute_mode with the size.",
         )
     if not size.percent and not size.memory_bytes:
         raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")

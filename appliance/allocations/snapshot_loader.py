@@ -167,8 +167,11 @@ def pending_allocations(
     def pending_of(a: Allocation) -> PendingAllocation:
         department = rules.departments.get(a.project_id)
         if a.state == AllocationState.QUEUED:
-            return pending_allocation(a, rules.pools_to_try(a), department)
-        return pending_growth(a, sized[a.pk], department, now)
+            found = pending_allocation(a, rules.pools_to_try(a), department)
+        else:
+            found = pending_growth(a, sized[a.pk], department, now)
+        hash(found.request)  # decisions remember requests, and a damaged selector has no hash
+        return found
 
     wanted = [a for a in rows if a.state == AllocationState.QUEUED or sized.get(a.pk)]
     found, _ = convert_each(

@@ -99,6 +99,8 @@ def test_resize_shows_what_was_returned(alice: Client, busbar_of_alice: Busbar) 
     done = busbar_of_alice("resize", pk, "-p", "25", "--wait", "0")
     assert "Resize shrinking: 1.2 of 2 GiB returned." in done.out, done
     assert "1.2 of 2 GiB returned." in busbar_of_alice("allocation", "show", pk).out
+    report(alice.node, over={pk: [40 << 20]})
+    assert "1.9 of 2 GiB returned." in busbar_of_alice("allocation", "show", pk).out
 
 
 def test_ambiguous_beginning_lists_the_candidates(alice: Client, busbar_of_alice: Busbar) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from appliance.accounts.models import User
+from appliance.allocations.scheduler import run_tick
 from appliance.fleet.reports import parse_inventory
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import record_node_report
 from nodes.protocol import fleet_pb2
 from tests.appliance.conftest import GIB, Cast
 from tests.appliance.test_inventory import report_of
-from tests.appliance.test_resizing import Client, kinds
+from tests.appliance.test_resizing import URL, Client, kinds, report
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -26,16 +27,38 @@ def alice(cast: Cast, client_of: Clients, add_node: AddNode) -> Client:
     return Client(client_of(cast.alice), add_node(memory_bytes=10 * GIB))
 
 
+def report_older_agent(node: Node) -> None:
+    inventory = fleet_pb2.Inventory(agent_version="0.0.9")  # does not know the field `resizes`
+    older = parse_inventory(fleet_pb2.AgentMessage(boot_id="boot", inventory=inventory))
+    present = report_of(node)
+    older = replace(older, gpus=present.gpus, endpoints=present.endpoints)
+    record_node_report(node_id=node.pk, report=older)
+
+
+def report_newer_agent(node: Node) -> None:
+    newer = replace(report_of(node), resizes_allocations=True)
+    record_node_report(node_id=node.pk, report=newer)
+
+
+def test_resize_that_waits_is_granted_by_newer_agents_only(alice: Client) -> None:
+    pk, neighbour = alice.allocate(percent=30), alice.allocate(percent=50)
+    alice.resize(pk, compute_mode="exclusive")
+    report_older_agent(alice.node)
+    alice.client.delete(f"{URL}/{neighbour}")
+    report(alice.node)
+    run_tick()
+    assert alice.read(pk)["granted_compute_mode"] == "shared"
+    report_newer_agent(alice.node)
+    run_tick()
+    assert alice.read(pk)["granted_compute_mode"] == "exclusive"
+
+
 @pytest.mark.parametrize("change", [{"compute_mode": "capped"}, {"percent": 20}, {"percent": 90}])
 def test_agent_that_cannot_resize_is_named_and_nothing_changes(
     alice: Client, change: dict[str, Any]
 ) -> None:
     pk = alice.allocate(percent=30)
-    inventory = fleet_pb2.Inventory(agent_version="0.0.9")  # does not know the field `resizes`
-    older = parse_inventory(fleet_pb2.AgentMessage(boot_id="boot", inventory=inventory))
-    node = report_of(alice.node)
-    older = replace(older, gpus=node.gpus, endpoints=node.endpoints)
-    record_node_report(node_id=alice.node.pk, report=older)
+    report_older_agent(alice.node)
     before, generation = alice.read(pk), Node.objects.get().generation
     refused = alice.resize(pk, 409, **change)
     assert refused["code"] == "not_supported"
@@ -45,6 +68,5 @@ def test_agent_that_cannot_resize_is_named_and_nothing_changes(
     assert not action["allowed"] and "Update its agent" in action["reason"]
     assert alice.read(pk) == before and kinds(pk) == [] and Gpu.objects.get().taken_percent == 30
     assert Node.objects.get().generation == generation
-    newer = replace(node, resizes_allocations=True)
-    record_node_report(node_id=alice.node.pk, report=newer)
+    report_newer_agent(alice.node)
     alice.resize(pk, **change)

@@ -98,8 +98,8 @@ export const fleetTexts = {
     "拖动以调整大小,或使用方向键和 Enter;按 Escape 撤销。",
   ],
   "bar.resizeWhole": [
-    "It has whole GPUs. Resize in its menu changes its compute mode, and then its size.",
-    "它占用整个 GPU。请在其菜单中用“调整大小”更改算力模式,然后更改大小。",
+    "It has whole GPUs or waits for them. Resize in its menu changes its compute mode, and then its size.",
+    "它占用或正在等待整个 GPU。请在其菜单中用“调整大小”更改算力模式,然后更改大小。",
   ],
   "bar.resizeText.one": [
     "From {from} % ({before}) to {to} % ({after}) of its GPU. Its programs go on. What is not free yet is waited for.",
