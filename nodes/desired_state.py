@@ -39,6 +39,7 @@ def to_grants(
                 ),
                 required_isolation=frozenset(g.required_isolation).difference(assured),
                 compute_mode=g.compute_mode or "shared",
+                max_late_seconds=g.max_late_seconds,
             )
             for g in state.grants
         ),

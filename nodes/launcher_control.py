@@ -84,6 +84,8 @@ class Grant:
     """Layers without which the launcher refuses sessions."""
     compute_mode: str = "shared"
     """A name of COMPUTE_MODES. It determines the meaning of the partitions' percentages."""
+    max_late_seconds: int = 0
+    """Sessions end when their work is late for longer while others wait; 0: they do not."""
 
     def layout(self) -> layouts.Allocation:
         unused = (0,) * (layouts.MAX_DEVICES - len(self.partitions))
@@ -95,7 +97,7 @@ class Grant:
             partitions=len(self.partitions),
             required_isolation=bits_of(self.required_isolation),
             compute_mode=mode_of(self.compute_mode),
-            reserved=0,
+            max_late_seconds=self.max_late_seconds,
             partition=tuple(p.layout() for p in self.partitions),
             context_bytes=(*(p.context_bytes for p in self.partitions), *unused),
         )

@@ -147,7 +147,7 @@ class Allocation:
     partitions: int
     required_isolation: int
     compute_mode: int
-    reserved: int
+    max_late_seconds: int
     partition: tuple[Partition, ...]
     context_bytes: tuple[int, ...]
 
@@ -162,7 +162,7 @@ class Allocation:
             self.partitions,
             self.required_isolation,
             self.compute_mode,
-            self.reserved,
+            self.max_late_seconds,
             b"".join(e.pack() for e in self.partition).ljust(16 * Partition.SIZE, b"\0"),
             *self.context_bytes,
         )

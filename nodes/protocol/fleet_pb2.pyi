@@ -231,7 +231,7 @@ class TicketKey(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., node_secret: _Optional[bytes] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation", "compute_mode", "suspension", "suspension_revision", "suspension_wait_seconds")
+    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation", "compute_mode", "suspension", "suspension_revision", "suspension_wait_seconds", "max_late_seconds")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     FENCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +242,7 @@ class Grant(_message.Message):
     SUSPENSION_FIELD_NUMBER: _ClassVar[int]
     SUSPENSION_REVISION_FIELD_NUMBER: _ClassVar[int]
     SUSPENSION_WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_LATE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: bytes
     tenant_id: bytes
     fence_epoch: int
@@ -252,7 +253,8 @@ class Grant(_message.Message):
     suspension: str
     suspension_revision: int
     suspension_wait_seconds: int
-    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ..., compute_mode: _Optional[str] = ..., suspension: _Optional[str] = ..., suspension_revision: _Optional[int] = ..., suspension_wait_seconds: _Optional[int] = ...) -> None: ...
+    max_late_seconds: int
+    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ..., compute_mode: _Optional[str] = ..., suspension: _Optional[str] = ..., suspension_revision: _Optional[int] = ..., suspension_wait_seconds: _Optional[int] = ..., max_late_seconds: _Optional[int] = ...) -> None: ...
 
 class Partition(_message.Message):
     __slots__ = ("gpu_uuid", "memory_bytes", "compute_percent")

@@ -86,8 +86,8 @@ OUTPUTS = (
     ),
     Output(
         "nodes/protocol/session_ends.py",
-        "The reason of a session's end for which the appliance knows more than the node.",
-        texts=("Released",),
+        "Reasons of the ends of sessions about which the appliance knows more than the node.",
+        texts=("Released", "TooLate"),
     ),
 )
 

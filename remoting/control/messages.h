@@ -69,8 +69,10 @@ struct Allocation {
   uint8_t id[16], tenant[16];
   uint64_t fence_epoch, fence_counter;  // sessions with an older ticket end
   uint32_t partitions;
-  uint32_t required_isolation;      // bits of Isolation that a session needs
-  uint32_t compute_mode, reserved;  // ComputeMode: how the percentages of the partitions count
+  uint32_t required_isolation;  // bits of Isolation that a session needs
+  uint32_t compute_mode;        // ComputeMode: how the percentages of the partitions count
+  // A session ends when its work is late for longer than this while others wait; 0: it does not.
+  uint32_t max_late_seconds;
   Partition partition[wire::kMaxDevices];
   // Memory that a context of a session server takes on the GPU of each partition.
   uint64_t context_bytes[wire::kMaxDevices];

@@ -7,6 +7,7 @@ namespace busbar::control {
 
 // Reasons that the launcher has.
 constexpr char kReleased[] = "its allocation was released";  // the appliance says by whom
+constexpr char kTooLate[] = "its work did not end for ";     // N s; the appliance names the pool
 constexpr char kNodeStopped[] = "the node was stopped";
 constexpr char kEndedUnseen[] = "the session server ended while no launcher was running";
 constexpr char kEnded[] = "the session server ended";

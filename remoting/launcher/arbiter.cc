@@ -33,6 +33,11 @@ bool Arbiter::needs(const Accounts::value_type& entry) const {
   return entry.second.wants || entry.first == holder_;
 }
 
+bool Arbiter::others_need(const Id& id) const {
+  return std::ranges::any_of(accounts_,
+                             [&](auto& entry) { return entry.first != id && needs(entry); });
+}
+
 bool Arbiter::takes_part(const Accounts::value_type& entry) const {
   return needs(entry) || entry.second.pauses.is_expected();
 }
@@ -111,6 +116,16 @@ void Arbiter::charge_late(Microseconds now) {
     charge(a, now - std::exchange(a.late_until, now));
     if (id == holder_) a.late_until = kNever;  // it pays as the holder
     has_late_ |= a.late_until != kNever;
+  }
+}
+
+// Called before it changes who has or wants a turn.
+void Arbiter::note_late(Microseconds now) {
+  Microseconds passed = now - std::exchange(noted_at_, now);
+  if (!has_late_ && !was_late_) return;
+  for (auto& [id, a] : accounts_) {
+    bool is_late = a.late_until != kNever || (id == holder_ && was_late_);
+    if (is_late && others_need(id)) a.late += passed;
   }
 }
 
@@ -222,6 +237,7 @@ void Arbiter::end_expired(Microseconds now) {
 
 void Arbiter::advance(Microseconds now) {
   if (is_open()) return;
+  note_late(now);
   accrue(now);
   charge_late(now);
   pay_for_pauses(now);
@@ -276,6 +292,7 @@ void Arbiter::remove(const Id& id, Microseconds now) {
   auto it = accounts_.find(id);
   if (it == accounts_.end()) return;
   Account& a = it->second;
+  note_late(now);
   if (holder_ == id) end_turn(now);
   if (called_ == id) called_.clear();
   late_drained(id, now);
@@ -340,6 +357,7 @@ void Arbiter::want(const Id& id, Microseconds now) {
   if (it == accounts_.end()) return;
   if (id != holder_ || is_revoked()) {
     accrue(now);
+    note_late(now);
     pay_for_pauses(now);
     it->second.pauses.end(now);
     it->second.wants = true;
@@ -355,6 +373,7 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
   auto it = accounts_.find(id);
   if (it == accounts_.end()) return;
   accrue(now);
+  note_late(now);
   if (id == holder_) {
     end_turn(now);
     if (!wants) begin_pause(it->second, now);
@@ -366,6 +385,7 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
 void Arbiter::late_drained(const Id& id, Microseconds now) {
   auto it = accounts_.find(id);
   if (it == accounts_.end() || it->second.late_until == kNever) return;
+  note_late(now);
   charge_late(now);
   it->second.late_until = kNever;
 }
@@ -385,9 +405,7 @@ bool Arbiter::is_due(const Id& id) const {
 }
 
 bool Arbiter::is_turn_of_others(const Id& id) const {
-  return last_ == id && std::ranges::any_of(accounts_, [&](auto& entry) {
-           return entry.first != id && needs(entry);
-         });
+  return last_ == id && others_need(id);
 }
 
 void Arbiter::call(const Id& id, Microseconds now) {
@@ -415,6 +433,11 @@ Arbiter::Id Arbiter::take_overdue() {
 Microseconds Arbiter::charged(const Id& id) const {
   auto it = accounts_.find(id);
   return it == accounts_.end() ? 0 : it->second.charged;
+}
+
+Microseconds Arbiter::late(const Id& id) const {
+  auto it = accounts_.find(id);
+  return it == accounts_.end() ? 0 : it->second.late;
 }
 
 }  // namespace busbar::launcher

@@ -98,6 +98,8 @@ class Arbiter {
   // The holder that did not drain in time, since the last call. Empty: none.
   Id take_overdue();
   Microseconds charged(const Id& id) const;
+  // How long work of the account was late while other accounts had or wanted a turn.
+  Microseconds late(const Id& id) const;
 
  private:
   struct Account {
@@ -112,6 +114,7 @@ class Arbiter {
     Microseconds reserved_at = 0;
     Microseconds fraction = 0;  // of the reserve, in hundredths
     Microseconds charged = 0;
+    Microseconds late = 0;  // see late()
     Pauses pauses;
     Microseconds left_at = 0, left_with = 0;  // time of the departure, balance at that time
   };
@@ -126,6 +129,7 @@ class Arbiter {
   bool may_use_long_pause(const Account& a) const { return !is_capped(a); }
   Microseconds turn_length(const Account& a) const;
   bool needs(const Accounts::value_type& entry) const;
+  bool others_need(const Id& id) const;
   bool takes_part(const Accounts::value_type& entry) const;
   bool is_chosen_here(const Accounts::value_type& entry) const;
   Microseconds rounds_to_next_turn(bool chosen_here) const;
@@ -136,6 +140,7 @@ class Arbiter {
   void accrue(Microseconds now);
   void charge(Microseconds now);
   void charge_late(Microseconds now);
+  void note_late(Microseconds now);
   static void charge(Account& a, Microseconds used);
   static Microseconds debt(const Account& a, Microseconds now);
   static bool is_settled(const Account& a, Microseconds now);
@@ -173,6 +178,7 @@ class Arbiter {
   bool has_pauses_ = false;     // some account may be expected back
   bool is_free_ = false;        // the holder uses the pause of another account
   uint32_t turn_ = 0;
+  Microseconds noted_at_ = 0;  // by note_late()
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
   Microseconds pays_since_ = kNever;  // those in a pause
 };

@@ -236,6 +236,7 @@ void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microsecond
     place.is_single = false;
     place.is_overdue = true;
     place.sliced_at = now;
+    if (place.late_from == Arbiter::kNever) place.late_from = gpu.arbiter.late(allocation);
     if (is_news)
       control::log_line("arbiter", "turn did not end in 500 ms",
                         control::hex(member->account.session.data(), 16),
@@ -259,6 +260,7 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
   if (gpu.arbiter.is_open()) {
     place.stage = Stage::idle;
     place.is_overdue = false;
+    place.late_from = Arbiter::kNever;
     place.drains_since = 0;
     return show_word(member, partition, place.turn, TurnState::open);
   }
@@ -340,6 +342,7 @@ void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseco
   if (since) place.longest_drain.note(now - since, now);
   place.stage = wants ? Stage::wants : Stage::idle;
   place.is_overdue = place.is_single = false;
+  place.late_from = Arbiter::kNever;
   if (had_turn && !keeps_turn(gpu, id)) gpu.arbiter.drained(id, has_waiting(gpu, id), now);
   if (!had_turn) update_late(gpu, id, now);
   if (wants && member.partitions > 1) want(gpu, id, now);

@@ -56,6 +56,9 @@ class Arbiters {
     uint32_t longest_drain_ms = 0;
   };
   Limit limit(const SessionId& session);
+  // The sessions whose work has been late for longer than their allocation permits while others had
+  // or wanted a turn, with that limit in seconds. Defined in arbiter_late.cc.
+  std::map<SessionId, uint32_t> too_late();
   // Counts the places of sessions that step() has looked at. For tests: the thread of step() only.
   uint64_t places_seen() const { return places_seen_; }
   // What each allocation received of the GPUs that were given in turns. Defined in
@@ -80,11 +83,13 @@ class Arbiters {
   struct Place {
     Gpu* gpu = nullptr;
     Stage stage = Stage::idle;
-    uint32_t unused_turns = 0;      // joint turns since it has asked for one
-    uint32_t turn = 0;              // that it held last
-    bool is_overdue = false;        // that turn did not drain in time
-    bool is_single = false;         // one record more may be submitted in it
-    Microseconds sliced_at = 0;     // when that happened last; 0: never
+    uint32_t unused_turns = 0;   // joint turns since it has asked for one
+    uint32_t turn = 0;           // that it held last
+    bool is_overdue = false;     // that turn did not drain in time
+    bool is_single = false;      // one record more may be submitted in it
+    Microseconds sliced_at = 0;  // when that happened last; 0: never
+    // Arbiter::late() when its work became late; kNever: it is not late.
+    Microseconds late_from = Arbiter::kNever;
     Microseconds drains_since = 0;  // the end of the turn whose work may still run; 0: none does
     Drain longest_drain;
   };

@@ -195,22 +195,33 @@ void Sessions::note_reason(Session& s, const char* reason) {
   save(s);
 }
 
+// Returns why the session may not continue; empty if it may.
+std::string Sessions::reason_to_end(const Session& s,
+                                    const std::map<SessionId, uint32_t>& too_late) {
+  if (!grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
+    return control::kReleased;
+  auto late = too_late.find(account_of(s).session);
+  if (late == too_late.end()) return "";
+  return control::kTooLate + std::to_string(late->second) + " s while others waited";
+}
+
 // Returns true when the session must be told to end, and notes the reason. Kills it if it was told
 // and did not.
-bool Sessions::must_end(Session& s) {
+bool Sessions::must_end(Session& s, const std::map<SessionId, uint32_t>& too_late) {
   if (s.kill_at_ms && transport::now_ms() >= s.kill_at_ms) kill_process(s.pidfd);
-  if (s.kill_at_ms || grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
-    return false;
+  if (s.kill_at_ms) return false;
+  std::string reason = reason_to_end(s, too_late);
+  if (reason.empty()) return false;
   s.kill_at_ms = transport::now_ms() + kEndMs;
-  note_reason(s, control::kReleased);
+  note_reason(s, reason.c_str());
   return true;
 }
 
-// Tells sessions to end. Kills those that cannot be told.
-void Sessions::end(const std::vector<Session>& sessions, const char* text) {
-  control::EndReason reason{};
-  std::snprintf(reason.text, sizeof reason.text, "%s", text);
+// Tells sessions to end for the reason that was noted. Kills those that cannot be told.
+void Sessions::end(const std::vector<Session>& sessions) {
   for (auto& s : sessions) {
+    control::EndReason reason{};
+    std::snprintf(reason.text, sizeof reason.text, "%s", s.record.reason);
     if (post_request(address_of(s), control::Kind::end, &reason, sizeof reason)) continue;
     std::lock_guard lock(mutex_);
     auto it = sessions_.find(hex(s.record.id, 16));
@@ -221,6 +232,7 @@ void Sessions::end(const std::vector<Session>& sessions, const char* text) {
 void Sessions::watch() {
   std::vector<Session> ending;
   std::vector<NewConnection> connections;
+  auto too_late = arbiters_.too_late();
   {
     std::lock_guard lock(mutex_);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
@@ -236,12 +248,12 @@ void Sessions::watch() {
       end_violator(s);
       if (has_exited(s, reason))
         close_session(s, reason);
-      else if (must_end(s))
+      else if (must_end(s, too_late))
         ending.push_back(s);
     }
     connections = connect_accounts();
   }
-  end(ending, control::kReleased);
+  end(ending);
   watch_suspensions();
   for (auto& c : connections) {
     post_request(c.server, c.kind, nullptr, 0, c.socket);
@@ -339,7 +351,7 @@ void Sessions::end_all(const char* reason) {
       ending.push_back(s);
     }
   }
-  end(ending, reason);
+  end(ending);
   int64_t deadline_ms = transport::now_ms() + kEndMs;
   auto all_ended = [&] {
     return std::all_of(ending.begin(), ending.end(), [](auto& s) { return has_ended(s.pidfd); });

@@ -74,7 +74,8 @@ class Sessions {
   // Tells the running sessions of these allocations that their limits have changed. One that cannot
   // be told sees the new limits on the page of its ledger.
   void announce_limits(const std::set<std::string>& allocations);
-  // Closes sessions whose process has ended, and ends sessions that the grants no longer permit.
+  // Closes sessions whose process has ended. Ends sessions that the grants no longer permit, and
+  // those whose work is late for too long.
   void watch();
   // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
@@ -120,8 +121,9 @@ class Sessions {
   void close_session(Session& s, const std::string& reason);
   bool has_exited(Session& s, std::string& reason);
   void note_reason(Session& s, const char* reason);
-  bool must_end(Session& s);
-  void end(const std::vector<Session>& sessions, const char* text);
+  std::string reason_to_end(const Session& s, const std::map<SessionId, uint32_t>& too_late);
+  bool must_end(Session& s, const std::map<SessionId, uint32_t>& too_late);
+  void end(const std::vector<Session>& sessions);
   std::vector<StatusQuery> queries();
   void update(const StatusQuery& answer);
   void adopt_record(const std::string& path, unsigned& adopted);

@@ -215,7 +215,7 @@ def test_encoded_grants_have_the_expected_size() -> None:
     assert len(grants.encode()) == 328 + 2 * 704
 
 
-def grant_of(mode: str) -> layouts.Allocation:
+def grant_of(mode: str, max_late_seconds: int = 0) -> layouts.Allocation:
     """Return what the launcher gets for an allocation of the desired state with this mode."""
     state = fleet_pb2.DesiredState(
         grants=[
@@ -223,6 +223,7 @@ def grant_of(mode: str) -> layouts.Allocation:
                 allocation_id=uuid.uuid4().bytes,
                 tenant_id=uuid.uuid4().bytes,
                 compute_mode=mode,
+                max_late_seconds=max_late_seconds,
                 partitions=[
                     fleet_pb2.Partition(
                         gpu_uuid=uuid.uuid4().bytes, memory_bytes=1 << 30, compute_percent=25
@@ -240,6 +241,11 @@ def test_launcher_is_told_percent_and_compute_mode(mode: str) -> None:
     allocation = grant_of(mode)
     assert layouts.ComputeMode(allocation.compute_mode).name.lower() == mode
     assert allocation.partition[0].compute_percent == 25
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_launcher_is_told_for_how_long_work_may_be_late(seconds: int) -> None:
+    assert grant_of("shared", seconds).max_late_seconds == seconds
 
 
 @pytest.mark.parametrize("mode", ["", "a mode of a later version"])

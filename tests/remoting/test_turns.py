@@ -7,17 +7,19 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deploy.supervisor import BUILD, wait_for
+from nodes.protocol.session_ends import TOO_LATE
 from remoting.bench.partitions import tenants as partitions
 from remoting.bench.partitions.tenants import Load, Tenant, completed, work_of
 from remoting.bench.shared_node import SharedNode
 from tests.remoting.node import EVENT_SECONDS
 
-SHORT_KERNEL, LONG_KERNEL = 5_000, 1_500_000_000
+SHORT_KERNEL, LONG_KERNEL, LONGEST_KERNEL = 5_000, 1_500_000_000, 4_000_000_000
 """Rounds: some ten microseconds, and seconds."""
 PEER_LAUNCHES = 100
 UNENFORCED_SECONDS = 3.0
@@ -70,6 +72,27 @@ def test_turn_that_does_not_end_is_shared_and_reported(bench: partitions.Bench) 
         stack.enter_context(partitions.started(program, slow, Load(LONG_KERNEL, 1)))
         wait_until("report", lambda: enforcement(node).get(hostile) == "sliced")
         assert enforcement(node)[victim] == "turns"
+        before = completed(node)[tenant.page].blocks
+        wait_until("work", lambda: completed(node)[tenant.page].blocks > before)
+
+
+def test_session_whose_work_is_late_for_too_long_ends(bench: partitions.Bench) -> None:
+    node, program = bench.node, bench.program
+    slow, fast = node.share([50, 50], partitions.MEMORY_BYTES)
+    node.shares[0] = replace(node.shares[0], max_late_seconds=1)
+    node.grant()
+
+    def reasons() -> dict[uuid.UUID, str]:
+        return {s.allocation_id: s.reason for s in node.sessions() if s.state == "closed"}
+
+    with ExitStack() as stack:
+        tenants = partitions.tenants(node, program, [fast], [Load(SHORT_KERNEL, 2000)])
+        (tenant,) = stack.enter_context(tenants)
+        stack.enter_context(partitions.started(program, slow, Load(LONGEST_KERNEL, 1)))
+        wait_until("end of the session", lambda: node.shares[0].allocation_id in reasons())
+        reason = reasons()[node.shares[0].allocation_id]
+        assert reason == f"{TOO_LATE}1 s while others waited"
+        wait_until("alone", lambda: set(enforcement(node).values()) == {"alone"})
         before = completed(node)[tenant.page].blocks
         wait_until("work", lambda: completed(node)[tenant.page].blocks > before)
 

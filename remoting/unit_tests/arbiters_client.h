@@ -1,0 +1,81 @@
+// What tests of the arbiters share: the end of a session server, and grants.
+#pragma once
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <vector>
+
+#include "control/messages.h"
+#include "control/turn_messages.h"
+#include "launcher/arbiters.h"
+
+namespace busbar::launcher {
+
+using control::TurnNotice;
+using control::TurnOp;
+using control::TurnState;
+
+constexpr std::chrono::seconds kEvent{60};
+
+// The end of a session server, without its logic.
+class Client {
+ public:
+  Client(Arbiters& arbiters, const Account& account) : socket(arbiters.connect(account)) {
+    control::Header head;
+    control::receive_message(socket, head, nullptr, 0, &descriptor);
+    page =
+        (const control::TurnPage*)mmap(nullptr, sizeof *page, PROT_READ, MAP_SHARED, descriptor, 0);
+  }
+  ~Client() {
+    close(socket);
+    close(descriptor);
+  }
+  void send(TurnOp op, uint32_t turn = 0, uint32_t partition = 0) const {
+    TurnNotice notice{(uint32_t)op, partition, turn, 1};
+    ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
+  }
+  // Blocks until the page shows the state. Returns the number of the turn.
+  uint32_t wait_for(TurnState state, uint32_t partition = 0) const {
+    uint8_t message;
+    while (control::state_of_word(page->word[partition]) != state)
+      if (recv(socket, &message, sizeof message, 0) <= 0) ADD_FAILURE() << "connection lost";
+    return control::turn_of_word(page->word[partition]);
+  }
+  uint32_t turn(uint32_t partition) const { return control::turn_of_word(page->word[partition]); }
+  TurnState state(uint32_t partition) const {
+    return control::state_of_word(page->word[partition]);
+  }
+  void report_idle(uint32_t turn, uint32_t partition = 0) const {
+    TurnNotice notice{(uint32_t)TurnOp::drained, partition, turn, 0};
+    ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
+  }
+  // False if the page does not show the state in time.
+  bool shows(TurnState wanted) const {
+    auto end = std::chrono::steady_clock::now() + kEvent;
+    while (state(0) != wanted && std::chrono::steady_clock::now() < end) usleep(1000);
+    return state(0) == wanted;
+  }
+  // Does what a session with work on two GPUs does at the end of its turn.
+  void drain_both() const {
+    for (uint32_t p : {0u, 1u}) send(TurnOp::drained, wait_for(TurnState::closed, p), p);
+  }
+  const int socket;
+  int descriptor = -1;
+  const control::TurnPage* page;
+};
+
+// Half of each of these GPUs.
+inline control::Allocation half_of(std::vector<uint8_t> gpus) {
+  control::Allocation a{};
+  a.partitions = (uint32_t)gpus.size();
+  for (uint32_t p = 0; p < a.partitions; ++p) {
+    a.partition[p].compute_percent = 50;
+    a.partition[p].gpu_uuid[0] = gpus[p];
+  }
+  return a;
+}
+
+}  // namespace busbar::launcher
