@@ -2374,6 +2374,10 @@ class PatchedPoolSettings(TypedDict):
     """Time from activation of an allocation to its eviction; 0 for unlimited."""
     max_idle_seconds: NotRequired[int]
     """Time without a launch or copy until eviction; 0 for unlimited."""
+    max_late_seconds: NotRequired[int]
+    """Time for which work of a session may run beyond its turn while others wait for the GPU,
+    until the session ends; 0 for unlimited.
+    """
     network: NotRequired[str]
     """Clients try the endpoints of this network first."""
     admit_new_gpus: NotRequired[bool]
@@ -2496,6 +2500,8 @@ class Pool(TypedDict):
     """Longest lifetime of an allocation; null: no limit."""
     max_idle_seconds: NotRequired[int | None]
     """Time without a launch after which an allocation ends."""
+    max_late_seconds: NotRequired[int | None]
+    """Time for which work may be late until its session ends."""
     network: NotRequired[str]
     """Name of the network of the endpoint."""
     admit_new_gpus: NotRequired[bool]
@@ -2526,6 +2532,8 @@ class PoolDetail(TypedDict):
     """Longest lifetime of an allocation; null: no limit."""
     max_idle_seconds: NotRequired[int | None]
     """Time without a launch after which an allocation ends."""
+    max_late_seconds: NotRequired[int | None]
+    """Time for which work may be late until its session ends."""
     network: NotRequired[str]
     """Name of the network of the endpoint."""
     admit_new_gpus: NotRequired[bool]
@@ -2554,6 +2562,10 @@ class PoolRequest(TypedDict):
     """Time from activation of an allocation to its eviction; 0 for unlimited."""
     max_idle_seconds: NotRequired[int]
     """Time without a launch or copy until eviction; 0 for unlimited."""
+    max_late_seconds: NotRequired[int]
+    """Time for which work of a session may run beyond its turn while others wait for the GPU,
+    until the session ends; 0 for unlimited.
+    """
     network: NotRequired[str]
     """Clients try the endpoints of this network first."""
     admit_new_gpus: NotRequired[bool]

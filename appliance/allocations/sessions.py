@@ -18,7 +18,7 @@ from appliance.allocations.models import AllocationState, Session, SessionState
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.telemetry import series
-from nodes.protocol.session_ends import RELEASED
+from nodes.protocol.session_ends import RELEASED, TOO_LATE
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms")
 SAMPLED = (*COUNTERS, "compute_received_percent")
@@ -172,12 +172,16 @@ def close_session(session: Session, reason: str) -> int:
 def reason_of_end(session: Session, reported: str) -> str:
     """Return why a session ended. If its allocation was released, that says who released it.
 
+    If its work was late for too long, it names the pool with the limit.
+
     The reason of the allocation is stored before the node learns that its grant is revoked. A
     session that ended by itself keeps its own reason, also when the report comes later.
     """
     allocation = session.allocation
     if reported in (RELEASED, NOT_REPORTED) and allocation.state in ENDED:
         return allocation.end_reason[:200]
+    if reported.startswith(TOO_LATE) and allocation.placed_pool:
+        reported += f" (limit of pool {allocation.placed_pool.name})"
     return reported[:200]
 
 

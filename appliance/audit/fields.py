@@ -92,6 +92,7 @@ KINDS: dict[str, Kind] = {
             "fallbacks",
             "max_lifetime_seconds",
             "max_idle_seconds",
+            "max_late_seconds",
             "network",
             "admit_new_gpus",
             "required_isolation",

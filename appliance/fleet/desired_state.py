@@ -25,6 +25,7 @@ COLUMNS = (
     "memory_bytes",
     "compute_percent",
     "allocation__placed_pool__required_isolation",
+    "allocation__placed_pool__max_late_seconds",
     "allocation__suspension",
     "allocation__suspension_revision",
 )
@@ -73,6 +74,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         memory_bytes,
         compute_percent,
         required_isolation,
+        max_late_seconds,
         suspension,
         revision,
     ) in GRANTS.rows(node_id=node_id):
@@ -87,6 +89,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
                 fence_counter=counter,
                 compute_mode=compute_mode,
                 required_isolation=sorted(LAYERS[IsolationLevel(required_isolation or "any")]),
+                max_late_seconds=max_late_seconds or 0,
                 **desired_suspension(suspension, revision),
             )
         grant.partitions.append(

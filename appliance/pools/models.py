@@ -76,6 +76,8 @@ class Pool(models.Model):
     """Time from activation of an allocation to its eviction; null: unlimited."""
     max_idle_seconds = models.PositiveIntegerField(null=True, blank=True)
     """Time without a launch or copy after which an allocation is evicted; null: unlimited."""
+    max_late_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """Time for which work may be late while others wait, until its session ends; null: no limit."""
     network = models.CharField(max_length=50, blank=True)
     """Clients try the endpoints of this network first."""
     admit_new_gpus = models.BooleanField(default=False)

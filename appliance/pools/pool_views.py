@@ -84,6 +84,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
             "fallbacks",
             "max_lifetime_seconds",
             "max_idle_seconds",
+            "max_late_seconds",
             "network",
             "admit_new_gpus",
             "required_isolation",
@@ -129,6 +130,13 @@ class PoolSettingsSerializer(RequestSerializer[dict[str, Any]]):
         max_value=MAX_SECONDS,
         required=False,
         help_text="Time without a launch or copy until eviction; 0 for unlimited.",
+    )
+    max_late_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=MAX_SECONDS,
+        required=False,
+        help_text="Time for which work of a session may run beyond its turn while others wait for"
+        " the GPU, until the session ends; 0 for unlimited.",
     )
     network = LineField(
         max_length=50,

@@ -46,6 +46,8 @@ class PoolSettings:
     """0: unlimited."""
     max_idle_seconds: int | None = None
     """0: unlimited."""
+    max_late_seconds: int | None = None
+    """0: unlimited."""
     network: str | None = None
     """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: bool | None = None
@@ -166,6 +168,8 @@ def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
         columns["max_lifetime_seconds"] = settings.max_lifetime_seconds or None
     if settings.max_idle_seconds is not None:
         columns["max_idle_seconds"] = settings.max_idle_seconds or None
+    if settings.max_late_seconds is not None:
+        columns["max_late_seconds"] = settings.max_late_seconds or None
     if settings.network is not None:
         columns["network"] = settings.network
     if settings.admit_new_gpus is not None:

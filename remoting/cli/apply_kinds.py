@@ -79,6 +79,7 @@ KINDS = {
             "fallbacks": texts("Names of the pools to try after this one."),
             "max_lifetime_seconds": whole("Longest lifetime; 0 for no limit.", minimum=0),
             "max_idle_seconds": whole("Longest time without a launch; 0: no limit.", minimum=0),
+            "max_late_seconds": whole("Longest time of late work; 0: no limit.", minimum=0),
             "network": text("Network whose addresses clients use first."),
             "admit_new_gpus": truth("GPUs that nodes report later join by themselves."),
             "required_isolation": {

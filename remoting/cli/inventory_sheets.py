@@ -62,6 +62,7 @@ POOL_FIELDS = (
     "fallbacks",
     "max_lifetime_seconds",
     "max_idle_seconds",
+    "max_late_seconds",
     "network",
     "required_isolation",
     "admit_new_gpus",

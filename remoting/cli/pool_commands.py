@@ -50,6 +50,15 @@ MaxIdle = Annotated[
         help="Maximum time without a launch or copy, for example 2h; 0 for no maximum.",
     ),
 ]
+MaxLate = Annotated[
+    int | None,
+    typer.Option(
+        parser=parse_whole_seconds,
+        metavar="DURATION",
+        help="Maximum time for which work may run beyond its turn while others wait, until its "
+        "session ends, for example 60s; 0 for no maximum.",
+    ),
+]
 ForProjects = Annotated[
     list[str] | None,
     typer.Option(
@@ -82,6 +91,7 @@ POOL_COLUMNS = [
     "fallbacks",
     "max_lifetime_seconds",
     "max_idle_seconds",
+    "max_late_seconds",
     "network",
     "admit_new_gpus",
     "required_isolation",
@@ -95,6 +105,7 @@ def pool_fields(
     fallback: list[str] | None,
     max_lifetime: int | None,
     max_idle: int | None,
+    max_late: int | None,
     network: str | None,
     admit_new_gpus: bool | None,
     required_isolation: str | None,
@@ -105,6 +116,7 @@ def pool_fields(
         "fallbacks": fallback,
         "max_lifetime_seconds": max_lifetime,
         "max_idle_seconds": max_idle,
+        "max_late_seconds": max_late,
         "network": network,
         "admit_new_gpus": admit_new_gpus,
         "required_isolation": required_isolation,
@@ -127,6 +139,7 @@ def pool_create(
     fallback: Fallbacks = None,
     max_lifetime: MaxLifetime = None,
     max_idle: MaxIdle = None,
+    max_late: MaxLate = None,
     network: Network = None,
     admit_new_gpus: AdmitNewGpus = None,
     required_isolation: RequiredIsolation = None,
@@ -138,6 +151,7 @@ def pool_create(
         fallback,
         max_lifetime,
         max_idle,
+        max_late,
         network,
         admit_new_gpus,
         required_isolation,
@@ -153,6 +167,7 @@ def pool_set(
     fallback: Fallbacks = None,
     max_lifetime: MaxLifetime = None,
     max_idle: MaxIdle = None,
+    max_late: MaxLate = None,
     network: Network = None,
     admit_new_gpus: AdmitNewGpus = None,
     required_isolation: RequiredIsolation = None,
@@ -166,6 +181,7 @@ def pool_set(
         fallback,
         max_lifetime,
         max_idle,
+        max_late,
         network,
         admit_new_gpus,
         required_isolation,

@@ -48,6 +48,7 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
 PENDING = {"allow_pending": True, "selector": {"rack": 12}, "lifetime_seconds": 600}
 WEBHOOK: dict[str, Any] = {"webhook_url": "https://hooks.example/busbar", "webhook_secret": "first"}
 RESERVATION = {"pool": "default", "project": "vision", "gpu_count": 1, "allow_pending": True}
+LIMITS = {"max_idle_seconds": 60, "max_late_seconds": 30}
 CASES = [
     Case("department", {"name": "physics"}),
     Case("project", {"name": "speech"}, {"department": "research"}),
@@ -74,8 +75,8 @@ CASES = [
     Case("reservation", {"name": "course", **RESERVATION, **TIMES}),
     Case(
         "pool",
-        {"name": "a100", "projects": ["vision", "default"], "max_idle_seconds": 60},
-        {"fallbacks": ["default"], "max_idle_seconds": 0, "projects": []},
+        {"name": "a100", "projects": ["vision", "default"], **LIMITS},
+        {"fallbacks": ["default"], "max_idle_seconds": 0, "max_late_seconds": 0, "projects": []},
     ),
     Case(
         "alarm_definition",

@@ -36,6 +36,11 @@ options:
   max_idle_seconds:
     description: Time without a launch or copy until eviction. V(0) is unlimited.
     type: int
+  max_late_seconds:
+    description:
+      - Time for which work of a session may run beyond its turn while others wait for the GPU,
+        until the session ends. V(0) is unlimited.
+    type: int
   network:
     description: Clients try the endpoints of this network first. Empty for no preference.
     type: str
@@ -83,13 +88,14 @@ KIND = Kind(
         "fallbacks",
         "max_lifetime_seconds",
         "max_idle_seconds",
+        "max_late_seconds",
         "network",
         "admit_new_gpus",
         "required_isolation",
         "projects",
     ],
     sets=["projects"],
-    unlimited=["max_lifetime_seconds", "max_idle_seconds"],
+    unlimited=["max_lifetime_seconds", "max_idle_seconds", "max_late_seconds"],
 )
 POLICIES = ["pack", "spread", "model_affinity", "exclusive"]
 OPTIONS = {
@@ -98,6 +104,7 @@ OPTIONS = {
     "fallbacks": {"type": "list", "elements": "str"},
     "max_lifetime_seconds": {"type": "int"},
     "max_idle_seconds": {"type": "int"},
+    "max_late_seconds": {"type": "int"},
     "network": {"type": "str"},
     "admit_new_gpus": {"type": "bool"},
     "required_isolation": {"type": "str", "choices": ["any", "process", "namespaces", "full"]},

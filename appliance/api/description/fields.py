@@ -189,6 +189,7 @@ FIELDS: dict[str, Field] = {
     "loop_lag_p50_ms": Field(0.4),
     "loop_lag_p99_ms": Field(3.1, "The same, 99th percentile."),
     "max_idle_seconds": Field(3600, "Time without a launch after which an allocation ends."),
+    "max_late_seconds": Field(60, "Time for which work may be late until its session ends."),
     "max_lifetime_seconds": Field(86_400, "Longest lifetime of an allocation; null: no limit."),
     "max_sessions": Field(48),
     "memory_bytes": Field(MEMORY, "Memory in bytes; on each GPU if there are several."),
