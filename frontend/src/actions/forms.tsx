@@ -122,11 +122,17 @@ export const POOL_FIELDS: Field[] = [
     help: "help.seconds",
   },
   { name: "max_idle_seconds", label: "field.maxIdle", type: "number", help: "help.seconds" },
+  { name: "max_late_seconds", label: "field.maxLate", type: "number", help: "help.maxLate" },
   { name: "required_isolation", label: "field.isolation", type: "select", options: ISOLATION },
   { name: "admit_new_gpus", label: "field.admitNew", type: "switch" },
 ];
 /** What a role in one pool permits to change: the others affect more than the pool. */
-const OWN_POOL_FIELDS = ["policies", "max_lifetime_seconds", "max_idle_seconds"];
+const OWN_POOL_FIELDS = [
+  "policies",
+  "max_lifetime_seconds",
+  "max_idle_seconds",
+  "max_late_seconds",
+];
 const words = (value: unknown) =>
   text(value)
     .split(/[\s,]+/)
@@ -139,6 +145,7 @@ export function poolValues(pool: Partial<Schema<"Pool">>): FormValues {
     fallbacks: (pool.fallbacks ?? []).join(" "),
     max_lifetime_seconds: String(pool.max_lifetime_seconds ?? ""),
     max_idle_seconds: String(pool.max_idle_seconds ?? ""),
+    max_late_seconds: String(pool.max_late_seconds ?? ""),
     required_isolation: pool.required_isolation ?? "any",
     admit_new_gpus: pool.admit_new_gpus ?? false,
   };
@@ -150,6 +157,7 @@ export function poolSettings(v: FormValues): Schema<"PatchedPoolSettings"> {
     fallbacks: words(v.fallbacks),
     max_lifetime_seconds: Number(text(v.max_lifetime_seconds)),
     max_idle_seconds: Number(text(v.max_idle_seconds)),
+    max_late_seconds: Number(text(v.max_late_seconds)),
     required_isolation: (text(v.required_isolation) || "any") as "any",
     admit_new_gpus: Boolean(v.admit_new_gpus),
   };
@@ -163,6 +171,7 @@ export const poolCommand = (v: FormValues): string =>
     fallback: words(v.fallbacks),
     "max-lifetime": duration(v.max_lifetime_seconds),
     "max-idle": duration(v.max_idle_seconds),
+    "max-late": duration(v.max_late_seconds),
     "required-isolation": v.required_isolation === "any" ? "" : v.required_isolation,
     "admit-new-gpus": v.admit_new_gpus,
   });

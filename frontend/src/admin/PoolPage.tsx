@@ -24,6 +24,7 @@ const properties = (p: Pool): Property[] => [
   [t("field.fallbacks"), p.fallbacks.join(", ")],
   [t("pool.maxLifetime"), seconds(p.max_lifetime_seconds)],
   [t("pool.maxIdle"), seconds(p.max_idle_seconds)],
+  [t("pool.maxLate"), seconds(p.max_late_seconds)],
   [t("field.isolation"), p.required_isolation],
   [t("pool.network"), p.network],
   [t("field.admitNew"), t(p.admit_new_gpus ? "common.yes" : "common.no")],

@@ -95,6 +95,7 @@ export const accessTexts = {
   "pool.seconds": ["{seconds} s", "{seconds} 秒"],
   "pool.maxLifetime": ["Longest lifetime", "最长使用时间"],
   "pool.maxIdle": ["Longest idle time", "最长空闲时间"],
+  "pool.maxLate": ["Longest time of late work", "工作超时的最长时间"],
   "pool.network": ["Network", "网络"],
   "pool.defrag": ["Defragmentation", "碎片整理"],
   "pool.defragText": [

@@ -125,6 +125,7 @@ export const actionTexts = {
   "field.policies": ["Placement policies", "放置策略"],
   "field.maxLifetime": ["Longest lifetime, seconds", "最长使用时间(秒)"],
   "field.maxIdle": ["Longest idle time, seconds", "最长空闲时间(秒)"],
+  "field.maxLate": ["Longest time of late work, seconds", "工作超时的最长时间(秒)"],
   "field.isolation": ["Required isolation", "要求的隔离级别"],
   "field.admitNew": ["Admit new GPUs automatically", "自动加入新 GPU"],
   "field.department": ["Department", "部门"],
@@ -141,6 +142,10 @@ export const actionTexts = {
     "按顺序填写名称;本资源池已满时请求会转到这些资源池",
   ],
   "help.seconds": ["Empty: no limit", "留空:不限制"],
+  "help.maxLate": [
+    "A session ends if its work runs on for longer while others wait; empty: no limit",
+    "其他分配等待时,工作超时更久的会话会被结束;留空:不限制",
+  ],
   "secret.once": [
     "Copy it now: it is shown once and not stored.",
     "请立即复制:它只显示一次,不会保存。",
