@@ -38,7 +38,7 @@ def test_script_gives_each_answer_once(
 
 def test_closed_standard_input_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(ApiError, match="there is no terminal to ask in. Repeat."):
+    with pytest.raises(ApiError, match="there is no terminal to ask in"):
         ask("Code: ", "Repeat.")
 
 
