@@ -39,7 +39,7 @@ constexpr uint32_t kTurnNumbers = 1u << (32 - kTurnStateBits);
 struct TurnPage {
   std::atomic<uint32_t> word[wire::kMaxDevices];  // by partition
   // Counts the beats of the arbiter, one each kBeatMs while the page of any session is not open.
-  // 0: none yet, or a launcher without beats.
+  // 0: a launcher without beats.
   std::atomic<uint32_t> beat;
 };
 constexpr int kBeatMs = 250;

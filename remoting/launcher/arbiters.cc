@@ -124,6 +124,7 @@ int Arbiters::connect(const Account& account) {
   }
   Member& added = *(members_[pair[0]] = std::move(member));
   added.socket = sockets_[account.session] = pair[0];
+  added.values().beat.store(beats_);
   sessions_[account.allocation].push_back(&added);
   Microseconds now = clock_();
   join(added, allocation->second, now);

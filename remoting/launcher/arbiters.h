@@ -168,7 +168,7 @@ class Arbiters {
   std::map<SessionId, int> sockets_;
   std::map<GpuUuid, Gpu> gpus_;
   std::map<std::string, Microseconds> stalls_;  // when an ending joint turn counts as stalled
-  uint32_t beats_ = 0;
+  uint32_t beats_ = 1;
   Microseconds next_beat_ = 0;
   uint64_t places_seen_ = 0;
 };

@@ -258,7 +258,8 @@ TEST(Arbiters, PageShowsBeatsWhileItIsNotOpen) {
   arbiters.step(0);
   EXPECT_EQ(arbiters.next_deadline(), Arbiter::kNever) << "no timer while the GPU is idle";
   Client b(arbiters, {"b", {2}});
-  for (uint32_t beat = 1; beat < 4; ++beat) {
+  EXPECT_EQ(b.page->beat, 1u) << "a launcher that stops before its first beat counts as stopped";
+  for (uint32_t beat = 2; beat < 5; ++beat) {
     arbiters.step(0);
     EXPECT_EQ(a.page->beat, beat);
     EXPECT_EQ(b.page->beat, beat);
