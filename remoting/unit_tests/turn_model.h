@@ -57,13 +57,14 @@ enum class Planted {
   none,
   no_carry,       // a turn that overruns is not paid for
   count_of_work,  // the gate bounds the number of records, not their time
+  counts_waits,   // the gate counts waits as work
 };
 
 // ---- the GPU ----
 // An item of a stream, submitted for a record or by the server itself.
 struct Item {
-  enum Kind : uint32_t { work, wait, write, fence } kind = work;
-  uint32_t flag = 0;     // of wait and write: a stream waits until the flag is set
+  enum Kind : uint32_t { work, wait, write, event, wait_event, host, fence } kind = work;
+  uint32_t flag = 0;     // of those that wait or write: a stream waits until the flag is set
   Nanoseconds left = 0;  // of work
   uint64_t key = 0;      // of work: what the server sees of it
   std::function<void()> ended;
@@ -75,11 +76,18 @@ class Gpu {
   struct Process {
     uint32_t parallel = 1;  // kernels of different streams that run side by side
     std::map<uint32_t, std::deque<Item>> streams;
-    std::map<uint32_t, bool> flags;
+    std::shared_ptr<std::map<uint32_t, bool>> flags;  // of all processes of an allocation
+    std::map<uint32_t, bool> events;                  // those that have completed
     Nanoseconds executed = 0;
   };
 
-  Process& add_process() { return *processes_.emplace_back(std::make_unique<Process>()); }
+  // A process that shares the flags of another one, if there is one.
+  Process& add_process(const Process* other = nullptr) {
+    Process& added = *processes_.emplace_back(std::make_unique<Process>());
+    added.events[0] = true;
+    added.flags = other ? other->flags : std::make_shared<std::map<uint32_t, bool>>();
+    return added;
+  }
   Nanoseconds idle() const { return idle_; }
   Nanoseconds next() {
     auto running = choose();
@@ -102,21 +110,25 @@ class Gpu {
   }
   // Ends what takes no time.
   void settle() {
-    for (auto& process : processes_)
-      while (end_one(*process)) {
-      }
+    for (bool ended = true; ended;) {
+      ended = false;
+      for (auto& process : processes_) ended |= end_one(*process);
+    }
   }
 
  private:
   static bool is_over(Process& p, const Item& item) {
-    return item.kind == Item::wait ? p.flags[item.flag] : item.left <= 0;
+    if (item.kind == Item::wait) return (*p.flags)[item.flag];
+    if (item.kind == Item::wait_event) return p.events[item.flag];
+    return item.left <= 0;
   }
   static bool end_one(Process& p) {
     for (auto& [id, items] : p.streams) {
       if (items.empty() || !is_over(p, items.front())) continue;
       Item item = std::move(items.front());
       items.pop_front();
-      if (item.kind == Item::write) p.flags[item.flag] = true;
+      if (item.kind == Item::write) (*p.flags)[item.flag] = true;
+      if (item.kind == Item::event) p.events[item.flag] = true;
       if (item.ended) item.ended();
       return true;
     }
@@ -155,7 +167,7 @@ struct Step {
   Item::Kind kind = Item::work;
   uint32_t stream = 16;
   uint32_t flag = 0;
-  Nanoseconds length = 0;
+  Nanoseconds length = 0;  // of work on the GPU, and of a host function in the program
   uint64_t key = 1;
   uint64_t position = 0;
 };
@@ -166,12 +178,13 @@ class Session {
   static constexpr Nanoseconds kTick = kMillisecond;
   static constexpr uint32_t kRecordsInDriver = 256;
 
+  // `other`: a session of the same allocation, if there is one.
   Session(Events& events, Gpu& gpu, launcher::Arbiters& arbiters, const launcher::Account& account,
-          Planted planted)
+          Planted planted, Session* other = nullptr)
       : planted_(planted),
         events_(events),
         gpu_(gpu),
-        process_(gpu.add_process()),
+        process_(gpu.add_process(other ? &other->process_ : nullptr)),
         socket_(arbiters.connect(account)) {
     control::Header head;
     int page = -1;
@@ -199,10 +212,19 @@ class Session {
   void submit(Step step) {
     step.position = ++newest_position_;
     server::StreamState& st = stream(step.stream);
+    server::Dependencies dependencies;
+    RecordedEvent& event = recorded_events_[step.flag];
+    if (step.kind == Item::event) event.number = ++newest_event_;
+    if (step.kind == Item::wait_event) {
+      dependencies.queue = event.stream;
+      dependencies.sequence = event.sequence;
+    }
+    if (step.kind == Item::event || step.kind == Item::wait_event) step.flag = event.number;
     server::Record r;
     r.head = {sizeof r.head + sizeof step, 0, 0, 1, step.stream};
     r.payload = (const uint8_t*)&step;
-    queues_.park(st, r, {});
+    uint64_t sequence = queues_.park(st, r, dependencies);
+    if (step.kind == Item::event) event = {step.stream, sequence, event.number};
     ++unfinished;
     wake();
   }
@@ -224,11 +246,9 @@ class Session {
     events_.after(delay, [this] { wake(); });
   }
   // Says so to the arbiters, whether or not it is true.
-  void notify(control::TurnOp op) {
-    control::TurnNotice notice{};
-    notice.op = (uint32_t)op;
-    notice.turn = control::turn_of_word(page_->word[0]);
-    send(this, notice);
+  void notify(control::TurnOp op, bool wants = false, uint32_t turns_ahead = 0) {
+    uint32_t turn = control::turn_of_word(page_->word[0]) + turns_ahead;
+    send(this, {(uint32_t)op, 0, turn, wants});
     drain_socket();
   }
   server::TurnGate gate{0, send, this, [] { return g_now; }};
@@ -279,13 +299,19 @@ class Session {
                    });
                  }});
   }
-  // The records behind a wait wait until it has ended.
+  // The records behind a wait wait until it has ended, those behind a host function until the
+  // program has run it.
   server::Outcome hold(const server::StreamState& st, const Step& step) {
-    queues_.hold(st);
-    push(st.id, {step.kind, step.flag, 0, 0, [this, id = st.id] {
-                   --unfinished;
-                   queues_.resume(id);
-                   wake();
+    bool is_host = step.kind == Item::host;
+    using Hold = server::StreamQueues::Hold;
+    queues_.hold(st, is_host ? Hold::host_function : Hold::wait);
+    auto resume = [this, id = st.id] {
+      --unfinished;
+      queues_.resume(id);
+      wake();
+    };
+    push(st.id, {step.kind, step.flag, 0, 0, [this, is_host, resume, length = step.length] {
+                   is_host ? events_.after(length, resume) : resume();
                  }});
     return server::Outcome::done;
   }
@@ -295,8 +321,10 @@ class Session {
     std::memcpy(&step, r.payload, sizeof step);
     server::StreamState& st = stream(step.stream);
     if (process_.streams[st.id].size() > kRecordsInDriver) return server::Outcome::waits;
-    if (step.kind == Item::wait && !gate.is_open()) return hold(st, step);
-    bool counts = step.kind == Item::work;
+    bool counts_waits = planted_ == Planted::counts_waits;
+    if (step.kind == Item::host) return hold(st, step);
+    if (step.kind == Item::wait && !gate.is_open() && !counts_waits) return hold(st, step);
+    bool counts = step.kind == Item::work || (step.kind == Item::wait && counts_waits);
     bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
     uint64_t key = has_key ? step.key : 0;
     server::WorkRecord record{key, step.position, st.newest_fence, st.use->ended_fence};
@@ -317,6 +345,13 @@ class Session {
   const int socket_;
   const control::TurnPage* page_ = nullptr;
   uint32_t seen_word_ = 0;
+  struct RecordedEvent {
+    uint32_t stream = 0;
+    uint64_t sequence = 0;
+    uint32_t number = 0;  // 0: it was not recorded; such an event has completed
+  };
+  std::map<uint32_t, RecordedEvent> recorded_events_;  // by event: the newest record of each
+  uint32_t newest_event_ = 0;
   uint64_t newest_position_ = 0;
   bool is_awake_ = false, notified_ = false;
   std::function<void(Session&)> program_;
@@ -342,12 +377,10 @@ class Node {
     a.tenant[0] = (uint8_t)(sessions_.size() + 1);
     std::string id = "allocation " + std::to_string(sessions_.size());
     arbiters_.set_allocation(id, a);
-    launcher::SessionId session{};
-    session[0] = (uint8_t)sessions_.size();
-    sessions_.push_back(std::make_unique<Session>(events, gpu, arbiters_,
-                                                  launcher::Account{id, session}, planted_));
-    return *sessions_.back();
+    return connect(id, nullptr);
   }
+  // Adds a session to the newest allocation. Both have the same flags.
+  Session& add_beside(Session& other) { return connect(newest_, &other); }
   void run_for(Nanoseconds duration) {
     Nanoseconds end = g_now + duration;
     while (g_now < end) {
@@ -372,10 +405,20 @@ class Node {
   Gpu gpu;
 
  private:
+  Session& connect(const std::string& allocation, Session* other) {
+    newest_ = allocation;
+    launcher::SessionId id{};
+    id[0] = (uint8_t)sessions_.size();
+    launcher::Account account{allocation, id};
+    sessions_.push_back(
+        std::make_unique<Session>(events, gpu, arbiters_, account, planted_, other));
+    return *sessions_.back();
+  }
   static launcher::Microseconds now() { return g_now / kMicrosecond; }
   const Planted planted_;
   launcher::Arbiters arbiters_{now, planted_ == Planted::no_carry ? launcher::Arbiter::Carry::no
                                                                   : launcher::Arbiter::Carry::yes};
+  std::string newest_;  // allocation
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 

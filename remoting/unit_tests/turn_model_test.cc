@@ -1,95 +1,17 @@
-// Shares, stalls and idle time of tenants in simulated time, with faults that are planted.
-#include "unit_tests/turn_model.h"
-
+// Shares and idle time of tenants in simulated time, with faults that are planted.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
+
+#include "unit_tests/turn_tenants.h"
 
 namespace busbar::model {
 namespace {
 
-constexpr double kMostError = 1;          // points, over kMeasured
 constexpr double kMostErrorOfPauses = 2;  // a notice makes each pause longer
 constexpr double kMostErrorOfMixed = 6;   // over a second, with kernels of kLong
-constexpr Nanoseconds kShort = 8 * kMicrosecond, kLong = 20 * kMillisecond;
-constexpr Nanoseconds kWarmUp = 2 * kSecond, kMeasured = 10 * kSecond;
 // Until the longest kernels of mixed_kernels() are known, and what they overran is paid for.
 constexpr Nanoseconds kWarmUpOfMixed = 30 * kSecond;
-constexpr uint64_t kManyRecords = 600;
-
-using Program = std::function<void(Session&)>;
-
-// Keeps so many records of a cycle unfinished.
-Program repeat(std::vector<Step> cycle, uint64_t records = kManyRecords) {
-  auto at = std::make_shared<size_t>(0);
-  return [cycle = std::move(cycle), records, at](Session& s) {
-    while (s.unfinished < records) s.submit(cycle[(*at)++ % cycle.size()]);
-  };
-}
-
-std::vector<Step> kernels(Nanoseconds length, size_t count = 1) {
-  return std::vector<Step>(count, {Item::work, 16, 0, length, (uint64_t)length});
-}
-
-struct Tenant {
-  uint32_t percent;
-  Program program;
-  control::ComputeMode mode = control::ComputeMode::shared;
-};
-
-// Tenants that share a GPU, and the percentage of its time that each gets.
-class Tenants {
- public:
-  explicit Tenants(const std::vector<Tenant>& tenants, Planted planted = Planted::none,
-                   Nanoseconds warm_up = kWarmUp)
-      : tenants_(tenants), node_(planted) {
-    for (auto& t : tenants) sessions_.push_back(&node_.add(t.percent, t.mode));
-    for (size_t i = 0; i < tenants.size(); ++i) sessions_[i]->start(tenants[i].program);
-    node_.run_for(warm_up);
-  }
-  void run_for(Nanoseconds duration) {
-    auto executed = [&] {
-      std::vector<Nanoseconds> times{node_.gpu.idle()};
-      for (Session* s : sessions_) times.push_back(s->process().executed);
-      return times;
-    };
-    auto before = executed();
-    node_.run_for(duration);
-    auto after = executed();
-    for (size_t i = 0; i < after.size(); ++i) after[i] = after[i] - before[i];
-    auto percent = [&](Nanoseconds part) {
-      return 100.0 * (double)part / (double)duration;
-    };
-    idle = percent(after[0]);
-    got.clear();
-    for (size_t i = 1; i < after.size(); ++i) got.push_back(percent(after[i]));
-  }
-  // The largest difference, in points, between what a tenant got and its share.
-  double error() const {
-    double largest = 0;
-    for (size_t i = 0; i < got.size(); ++i)
-      largest = std::max(largest, std::abs(got[i] - tenants_[i].percent));
-    return largest;
-  }
-  std::vector<double> got;
-  double idle = 0;
-
- private:
-  const std::vector<Tenant> tenants_;
-  Node node_;
-  std::vector<Session*> sessions_;
-};
-
-// The largest error in windows of this length.
-double error_of(Tenants&& running, Nanoseconds window = kMeasured) {
-  double error = 0;
-  for (Nanoseconds at = 0; at < kMeasured; at += window) {
-    running.run_for(window);
-    error = std::max(error, running.error());
-  }
-  return error;
-}
 
 TEST(TurnModel, EqualKernelsGetTheirShares) {
   for (Nanoseconds length : {kShort, 2 * kMillisecond, kLong}) {
@@ -112,24 +34,6 @@ double error_of_mixed(Planted planted) {
 
 TEST(TurnModel, MixedLengthsGetTheirShares) {
   EXPECT_LE(error_of_mixed(Planted::none), kMostErrorOfMixed);
-}
-
-// Keeps a stream waiting for ever beside its kernels.
-Program with_endless_wait(Program program) {
-  auto started = std::make_shared<bool>(false);
-  return [program = std::move(program), started](Session& s) {
-    if (!std::exchange(*started, true)) s.submit({Item::wait, 40, 77});
-    program(s);
-  };
-}
-
-std::vector<Tenant> tenants_with_endless_wait() {
-  return {{50, with_endless_wait(repeat(kernels(2 * kMillisecond)))},
-          {50, repeat(kernels(2 * kMillisecond))}};
-}
-
-TEST(TurnModel, WaitDoesNotKeepATurn) {
-  EXPECT_LE(error_of(Tenants(tenants_with_endless_wait())), kMostError);
 }
 
 TEST(TurnModel, NeighbourWithoutWorkCostsNothing) {
@@ -222,60 +126,6 @@ TEST(TurnModel, CappedTenantGetsItsCapBesideOthersAndAlone) {
   }
 }
 
-// Streams that wait for flags, with kernels behind the waits, and a later stream that sets them.
-std::vector<Step> waits(uint32_t streams, size_t count, Nanoseconds length) {
-  std::vector<Step> steps;
-  for (uint32_t i = 0; i < streams; ++i) {
-    steps.push_back({Item::wait, 20 + i, i});
-    steps.insert(steps.end(), count, {Item::work, 20 + i, 0, length, 5});
-  }
-  for (uint32_t i = 0; i < streams; ++i) {
-    steps.push_back({Item::work, 19, 0, length, 6});
-    steps.push_back({Item::write, 19, i});
-  }
-  return steps;
-}
-
-// Returns whether the waits end beside a busy neighbour. Kernels of the given length run before, so
-// that the gate expects this length.
-bool waits_end(const std::vector<Step>& steps, Nanoseconds length) {
-  Node node;
-  Session& session = node.add(50);
-  node.add(50).start(repeat(kernels(100 * kMicrosecond)));
-  session.start(repeat(kernels(length), 6));
-  node.run_for(kSecond);
-  session.start(nullptr);
-  auto has_ended = [&] {
-    return !session.unfinished;
-  };
-  if (!node.run_until(has_ended, 10 * kSecond)) return false;
-  for (auto& step : steps) session.submit(step);
-  return node.run_until(has_ended, 60 * kSecond);
-}
-
-bool all_waits_end() {
-  for (Nanoseconds length : {kShort, 2 * kMillisecond, kLong})
-    for (uint32_t streams : {1, 4})
-      for (size_t count : {1, 10})
-        if (!waits_end(waits(streams, count, length), length)) return false;
-  return true;
-}
-
-// Pairs of streams: one waits for each kernel of the other one, and the other way round.
-TEST(TurnModel, WaitsForWorkWithoutATurnCostNothing) {
-  std::vector<Step> steps;
-  for (uint32_t flag = 0; flag < 4000; ++flag) {
-    steps.push_back({Item::wait, 20, flag});
-    steps.push_back({Item::work, 20, 0, kMillisecond, 5});
-    steps.push_back({Item::work, 21, 0, kMillisecond, 6});
-    steps.push_back({Item::write, 21, flag});
-  }
-  auto program = [steps, at = size_t{0}](Session& s) mutable {
-    while (s.unfinished < 200 && at < steps.size()) s.submit(steps[at++]);
-  };
-  EXPECT_LE(error_of(Tenants({{30, program}, {70, repeat(kernels(kMillisecond))}})), kMostError);
-}
-
 // Longer than the time after which a turn is late and work counts as stalled.
 TEST(TurnModel, VeryLongKernelsGetTheirShare) {
   for (Nanoseconds length : {900 * kMillisecond, 1100 * kMillisecond}) {
@@ -285,40 +135,7 @@ TEST(TurnModel, VeryLongKernelsGetTheirShare) {
   }
 }
 
-// Of these no time is known, and none can be measured before the last one is submitted.
-TEST(TurnModel, ManyUnknownKernelsBehindWaitsEnd) {
-  std::vector<Step> steps;
-  for (uint32_t stream = 20; stream < 28; ++stream) {
-    steps.push_back({Item::wait, stream, 0});
-    for (uint64_t i = 0; i < 60; ++i)
-      steps.push_back({Item::work, stream, 0, 100 * kMicrosecond, 1000 + 100 * stream + i});
-  }
-  steps.push_back({Item::work, 19, 0, 100 * kMicrosecond, 6});
-  steps.push_back({Item::write, 19, 0});
-  EXPECT_TRUE(waits_end(steps, kMillisecond));
-}
-
-TEST(TurnModel, WorkThatWaitsForWorkWithoutATurnEnds) {
-  EXPECT_TRUE(all_waits_end());
-}
-
 // ---- random tenants ----
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t below(uint64_t n) {
-    state_ = state_ * 6364136223846793005 + 1442695040888963407;  // Knuth, MMIX
-    return (state_ >> 33) % n;
-  }
-  // Between both, evenly by magnitude.
-  Nanoseconds between(double least, double most) {
-    return (Nanoseconds)(least * std::pow(most / least, (double)below(1000) / 1000));
-  }
-
- private:
-  uint64_t state_;
-};
 
 // One to four kinds of kernels on one to three streams.
 std::vector<Step> random_steps(Random& random) {
@@ -363,7 +180,7 @@ double lack_beside_pauses(Random& random) {
 
 TEST(TurnModel, RandomTenantsWithPausesGetTheirShares) {
   Random random(1);
-  for (int i = 0; i < 12; ++i) EXPECT_LE(lack_beside_pauses(random), kMostErrorOfPauses) << i;
+  for (size_t i = 0; i < cases(12); ++i) EXPECT_LE(lack_beside_pauses(random), kMostErrorOfPauses) << i;
 }
 
 double largest_error(size_t tenants) {
@@ -377,48 +194,31 @@ double largest_error(size_t tenants) {
   return error;
 }
 
-TEST(TurnModel, RandomTenantsGetTheirShares) {
-  const char* more = getenv("BUSBAR_TURN_TENANTS");
-  EXPECT_LE(largest_error(more ? strtoul(more, nullptr, 10) : 100), kMostError);
-}
-
-// Kernels, and waits of five streams for flags that they may set. At the end another stream sets
-// all flags, so the program ends if every record is submitted.
-std::vector<Step> random_waits(Random& random) {
-  std::vector<Step> steps;
-  auto add = [&](Item::Kind kind, uint32_t stream, uint32_t flag) {
-    Nanoseconds length = random.between(8e3, 5e6);
-    steps.push_back({kind, stream, flag, length, 1 + random.below(3)});
+// A session that notifies at random beside tenants that do not.
+double lack_beside_hostile(Random& random) {
+  auto honest = random_tenants(random);
+  honest.front().program = nullptr;  // the hostile one, with or without work
+  if (random.below(2)) honest.front().program = repeat(random_steps(random), 300);
+  std::function<void(Session&)> notify = [&random](Session& s) {
+    auto op = (control::TurnOp)random.below(4);
+    s.notify(op, random.below(2), (uint32_t)random.below(3));
   };
-  for (uint64_t i = 0; i < 40; ++i) {
-    std::vector<Item::Kind> kinds{Item::work, Item::work, Item::wait, Item::write};
-    add(kinds[random.below(4)], 16 + (uint32_t)random.below(5), (uint32_t)random.below(8));
-  }
-  for (uint32_t flag = 0; flag < 8; ++flag) {
-    add(Item::work, 30, 0);
-    add(Item::write, 30, flag);
-  }
-  return steps;
+  Tenants running(honest);
+  running.call_each(0, random.between(20e3, 20e6), notify);
+  running.run_for(2 * kMeasured);
+  double lack = 0;
+  for (size_t i = 1; i < honest.size(); ++i)
+    lack = std::max(lack, honest[i].percent - running.got[i]);
+  return lack;
 }
 
-bool ends_beside_another(const std::vector<Step>& steps) {
-  Node node;
-  Session& session = node.add(50);
-  node.add(50).start(repeat(kernels(100 * kMicrosecond)));
-  node.run_for(100 * kMillisecond);
-  for (auto& step : steps) session.submit(step);
-  return node.run_until([&] { return !session.unfinished; }, 60 * kSecond);
+TEST(TurnModel, RandomNoticesCostOthersNothing) {
+  Random random(2);
+  for (size_t i = 0; i < cases(12); ++i) EXPECT_LE(lack_beside_hostile(random), kMostError) << i;
 }
 
-size_t hanging(size_t programs) {
-  Random random(programs);
-  size_t found = 0;
-  for (size_t i = 0; i < programs; ++i) found += !ends_beside_another(random_waits(random));
-  return found;
-}
-
-TEST(TurnModel, ProgramsWithWaitsEndBesideOthers) {
-  EXPECT_EQ(hanging(100), 0u);
+TEST(TurnModel, RandomTenantsGetTheirShares) {
+  EXPECT_LE(largest_error(cases(100)), kMostError);
 }
 
 TEST(TurnModel, PlantedFaultsAreNoticed) {

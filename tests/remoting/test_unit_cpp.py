@@ -31,6 +31,14 @@ def test_unit_cpp(suite: str) -> None:
 
 
 @pytest.mark.long
-def test_ten_thousand_random_tenants_get_their_shares() -> None:
-    tenants = {"BUSBAR_TURN_TENANTS": "10000"}
-    run("TurnModel.RandomTenantsGetTheirShares", os.environ | tenants, seconds=3600)
+@pytest.mark.parametrize(
+    "cases",
+    [
+        "TurnModel.RandomTenantsGetTheirShares",  # ten thousand
+        "TurnModel.RandomTenantsWithPausesGetTheirShares",
+        "TurnModel.RandomNoticesCostOthersNothing",
+        "TurnWaits.ProgramsWithWaitsEndBesideOthers",
+    ],
+)
+def test_a_hundred_times_as_many_random_cases_of_the_model(cases: str) -> None:
+    run(cases, os.environ | {"BUSBAR_MODEL_TIMES": "100"}, seconds=3600)

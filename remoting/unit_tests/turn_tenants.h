@@ -1,0 +1,121 @@
+// Programs and tenants of the model, and the shares that they get.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "unit_tests/turn_model.h"
+
+namespace busbar::model {
+
+constexpr double kMostError = 1;  // points, over kMeasured
+constexpr Nanoseconds kShort = 8 * kMicrosecond, kLong = 20 * kMillisecond;
+constexpr Nanoseconds kWarmUp = 2 * kSecond, kMeasured = 10 * kSecond;
+constexpr uint64_t kManyRecords = 600;
+
+using Program = std::function<void(Session&)>;
+
+// Keeps so many records of a cycle unfinished.
+inline Program repeat(std::vector<Step> cycle, uint64_t records = kManyRecords) {
+  auto at = std::make_shared<size_t>(0);
+  return [cycle = std::move(cycle), records, at](Session& s) {
+    while (s.unfinished < records) s.submit(cycle[(*at)++ % cycle.size()]);
+  };
+}
+
+inline std::vector<Step> kernels(Nanoseconds length, size_t count = 1) {
+  return std::vector<Step>(count, {Item::work, 16, 0, length, (uint64_t)length});
+}
+
+struct Tenant {
+  uint32_t percent;
+  Program program;
+  control::ComputeMode mode = control::ComputeMode::shared;
+};
+
+// Tenants that share a GPU, and the percentage of its time that each gets.
+class Tenants {
+ public:
+  explicit Tenants(const std::vector<Tenant>& tenants, Planted planted = Planted::none,
+                   Nanoseconds warm_up = kWarmUp)
+      : tenants_(tenants), node_(planted) {
+    for (auto& t : tenants) sessions_.push_back(&node_.add(t.percent, t.mode));
+    for (size_t i = 0; i < tenants.size(); ++i) sessions_[i]->start(tenants[i].program);
+    node_.run_for(warm_up);
+  }
+  // Calls the function with the session of a tenant, again and again.
+  void call_each(size_t tenant, Nanoseconds period, const std::function<void(Session&)>& function) {
+    node_.events.after(period, [=, this] {
+      function(*sessions_[tenant]);
+      call_each(tenant, period, function);
+    });
+  }
+  void run_for(Nanoseconds duration) {
+    auto executed = [&] {
+      std::vector<Nanoseconds> times{node_.gpu.idle()};
+      for (Session* s : sessions_) times.push_back(s->process().executed);
+      return times;
+    };
+    auto before = executed();
+    node_.run_for(duration);
+    auto after = executed();
+    for (size_t i = 0; i < after.size(); ++i) after[i] = after[i] - before[i];
+    auto percent = [&](Nanoseconds part) {
+      return 100.0 * (double)part / (double)duration;
+    };
+    idle = percent(after[0]);
+    got.clear();
+    for (size_t i = 1; i < after.size(); ++i) got.push_back(percent(after[i]));
+  }
+  // The largest difference, in points, between what a tenant got and its share.
+  double error() const {
+    double largest = 0;
+    for (size_t i = 0; i < got.size(); ++i)
+      largest = std::max(largest, std::abs(got[i] - tenants_[i].percent));
+    return largest;
+  }
+  std::vector<double> got;
+  double idle = 0;
+
+ private:
+  const std::vector<Tenant> tenants_;
+  Node node_;
+  std::vector<Session*> sessions_;
+};
+
+// The largest error in windows of this length.
+inline double error_of(Tenants&& running, Nanoseconds window = kMeasured) {
+  double error = 0;
+  for (Nanoseconds at = 0; at < kMeasured; at += window) {
+    running.run_for(window);
+    error = std::max(error, running.error());
+  }
+  return error;
+}
+
+// So many random cases, or more in a long run.
+inline size_t cases(size_t usual) {
+  const char* times = getenv("BUSBAR_MODEL_TIMES");
+  return usual * (times ? strtoul(times, nullptr, 10) : 1);
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t below(uint64_t n) {
+    state_ = state_ * 6364136223846793005 + 1442695040888963407;  // Knuth, MMIX
+    return (state_ >> 33) % n;
+  }
+  // Between both, evenly by magnitude.
+  Nanoseconds between(double least, double most) {
+    return (Nanoseconds)(least * std::pow(most / least, (double)below(1000) / 1000));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace busbar::model
