@@ -112,21 +112,22 @@ void Arbiter::charge(Microseconds now) {
 void Arbiter::charge_late(Microseconds now) {
   if (!std::exchange(has_late_, false)) return;
   for (auto& [id, a] : accounts_) {
+    has_late_ |= is_late(a);
     if (a.late_until == kNever) continue;
     charge(a, now - std::exchange(a.late_until, now));
     if (id == holder_) a.late_until = kNever;  // it pays as the holder
-    has_late_ |= a.late_until != kNever;
   }
 }
 
-// Called before it changes who has or wants a turn.
+// Called before it changes who has or wants a turn, and at least every kDrain while any does. A
+// launcher that was stopped has not seen how the work ended meanwhile.
 void Arbiter::note_late(Microseconds now) {
-  Microseconds passed = now - std::exchange(noted_at_, now);
-  if (!has_late_ && !was_late_) return;
-  for (auto& [id, a] : accounts_) {
-    bool is_late = a.late_until != kNever || (id == holder_ && was_late_);
-    if (is_late && others_need(id)) a.late += passed;
-  }
+  Microseconds passed = std::min(now - std::exchange(noted_at_, now), kDrain);
+  if (!has_late_) return;
+  auto first =
+      std::ranges::min_element(accounts_, {}, [](auto& entry) { return entry.second.late_since; });
+  if (first != accounts_.end() && is_late(first->second) && others_need(first->first))
+    first->second.late += passed;
 }
 
 void Arbiter::end_turn(Microseconds now) {
@@ -137,15 +138,14 @@ void Arbiter::end_turn(Microseconds now) {
 }
 
 void Arbiter::set_end(const Account& a, Microseconds now) {
-  is_free_ = has_paid_pause() && !was_late_ && !a.joint && !may_use_credit(a);
-  ends_at_ = now + (was_late_ || is_free_ ? kTurn : turn_length(a));
+  is_free_ = has_paid_pause() && !is_late(a) && !a.joint && !may_use_credit(a);
+  ends_at_ = now + (is_late(a) || is_free_ ? kTurn : turn_length(a));
 }
 
 void Arbiter::grant(const Id& id, Microseconds now) {
   holder_ = last_ = id;
   turn_ = (turn_ + 1) % control::kTurnNumbers;
   charged_until_ = now;
-  was_late_ = accounts_.at(id).late_until != kNever;
   accounts_.at(id).late_turn_at = now;
   charge_late(now);
   set_end(accounts_.at(id), now);
@@ -216,6 +216,7 @@ void Arbiter::end_late(Microseconds now) {
   a.wants = true;
   end_turn(now);
   a.late_until = a.late_turn_at = now;
+  a.late_since = std::min(a.late_since, now);
   has_late_ = true;
 }
 
@@ -229,7 +230,7 @@ void Arbiter::end_expired(Microseconds now) {
   charge(now);
   auto next = pick(now);
   if (next == accounts_.end() || next->first != holder_) {
-    return was_late_ ? end_late(now) : revoke(now);
+    return is_holder_late() ? end_late(now) : revoke(now);
   }
   last_ = holder_;
   set_end(next->second, now);
@@ -309,7 +310,7 @@ void Arbiter::remove(const Id& id, Microseconds now) {
 void Arbiter::begin_open(Microseconds now) {
   end_turn(now);
   pays_since_ = kNever;
-  for (auto& [id, a] : accounts_) a.late_until = kNever;
+  for (auto& [id, a] : accounts_) a.late_since = a.late_until = kNever;
 }
 
 // Returns what is left of the debt of an account that is not present: rounds pay it, and the clock
@@ -376,6 +377,7 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
   note_late(now);
   if (id == holder_) {
     end_turn(now);
+    it->second.late_since = kNever;
     if (!wants) begin_pause(it->second, now);
   }
   it->second.wants = wants;
@@ -384,10 +386,10 @@ void Arbiter::drained(const Id& id, bool wants, Microseconds now) {
 
 void Arbiter::late_drained(const Id& id, Microseconds now) {
   auto it = accounts_.find(id);
-  if (it == accounts_.end() || it->second.late_until == kNever) return;
+  if (it == accounts_.end() || !is_late(it->second)) return;
   note_late(now);
   charge_late(now);
-  it->second.late_until = kNever;
+  it->second.late_since = it->second.late_until = kNever;
 }
 
 bool Arbiter::set_joint(const Id& id, bool joint) {
@@ -415,7 +417,7 @@ void Arbiter::call(const Id& id, Microseconds now) {
 
 void Arbiter::begin(Microseconds now) {
   if (!holder_.empty() && ends_at_ == kNever && !is_revoked())
-    ends_at_ = now + (was_late_ ? kTurn : turn_length(accounts_.at(holder_)));
+    ends_at_ = now + (is_holder_late() ? kTurn : turn_length(accounts_.at(holder_)));
 }
 
 void Arbiter::revoke(Microseconds now) {

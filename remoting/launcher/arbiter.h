@@ -67,7 +67,7 @@ class Arbiter {
   void want(const Id& id, Microseconds now);
   // All work of the holder has ended. `wants`: more waits for the next turn.
   void drained(const Id& id, bool wants, Microseconds now);
-  // The work of a late turn has ended; see take_overdue().
+  // The work of late turns has ended; see take_overdue(). What runs in a turn now is not late.
   void late_drained(const Id& id, Microseconds now);
   // Ends turns and begins the next one, as far as it is time for that.
   void advance(Microseconds now);
@@ -98,7 +98,8 @@ class Arbiter {
   // The holder that did not drain in time, since the last call. Empty: none.
   Id take_overdue();
   Microseconds charged(const Id& id) const;
-  // How long work of the account was late while other accounts had or wanted a turn.
+  // How long work of the account was late while other accounts had or wanted a turn. Of several
+  // late accounts the first one counts: the others may be late because of it.
   Microseconds late(const Id& id) const;
 
  private:
@@ -108,7 +109,8 @@ class Arbiter {
     bool wants = false;
     bool joint = false;
     Microseconds late_turn_at = 0;     // its newest turn while it was late, or when it became late
-    Microseconds late_until = kNever;  // until when a late turn has been paid; kNever: no late turn
+    Microseconds late_since = kNever;  // kNever: none of its work is late
+    Microseconds late_until = kNever;  // until when that is paid; kNever: it pays as the holder
     Microseconds balance = 0;          // of the rounds
     Microseconds reserve = 0;          // by the clock, of capped and guaranteed accounts
     Microseconds reserved_at = 0;
@@ -133,6 +135,8 @@ class Arbiter {
   bool takes_part(const Accounts::value_type& entry) const;
   bool is_chosen_here(const Accounts::value_type& entry) const;
   Microseconds rounds_to_next_turn(bool chosen_here) const;
+  static bool is_late(const Account& a) { return a.late_since != kNever; }
+  bool is_holder_late() const { return !holder_.empty() && is_late(accounts_.at(holder_)); }
   static bool is_late_for_long(const Account& a, Microseconds now) {
     return a.wants && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
   }
@@ -172,9 +176,8 @@ class Arbiter {
   Accounts accounts_;
   Id holder_, last_, overdue_;  // last: whose turn was granted last
   Id called_;                   // a joint account whose turn is next
-  bool was_late_ = false;       // the holder, when it got its turn
   bool has_reserves_ = false;   // some account has credit by the clock
-  bool has_late_ = false;       // some account may have a late turn
+  bool has_late_ = false;       // some account may be late
   bool has_pauses_ = false;     // some account may be expected back
   bool is_free_ = false;        // the holder uses the pause of another account
   uint32_t turn_ = 0;

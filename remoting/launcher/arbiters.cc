@@ -24,13 +24,20 @@ constexpr int kEvents = 64;
 constexpr int kNoticesAtOnce = 4;  // of one session: what it sends beyond that delays no other one
 constexpr Microseconds kSecond = 1'000'000;
 constexpr Microseconds kBeat = control::kBeatMs * 1000;
-constexpr Microseconds kShown = 60 * kSecond;  // how long what was noticed is shown
 // Longer ones may put the share of a session wrong by a point over 10 s; see ADR 83.
 constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
 
 // The name of an account that holds the debts of a tenant from allocations that have ended.
 std::string debts_of(const control::Allocation& a) {
   return "tenant " + control::hex(a.tenant, sizeof a.tenant);
+}
+
+// True if a turn is one from the first to the newest one. Numbers of turns start again.
+bool is_since(uint32_t turn, uint32_t first, uint32_t newest) {
+  auto since_first = [first](uint32_t t) {
+    return (t - first) % control::kTurnNumbers;
+  };
+  return since_first(turn) <= since_first(newest);
 }
 }  // namespace
 
@@ -226,25 +233,6 @@ bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) {
   });
 }
 
-// Work that may wait for later work of the same session must get a turn again.
-void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now) {
-  for (auto& [member, partition] : places_on(gpu, allocation)) {
-    Place& place = member->places[partition];
-    bool has_turn = place.stage == Stage::holds || place.stage == Stage::draining;
-    if (!has_turn) continue;
-    bool is_news = !place.sliced_at || now - place.sliced_at > kShown;
-    place.stage = Stage::wants;
-    place.is_single = false;
-    place.is_overdue = true;
-    place.sliced_at = now;
-    if (place.late_from == Arbiter::kNever) place.late_from = gpu.arbiter.late(allocation);
-    if (is_news)
-      control::log_line("arbiter", "turn did not end in 500 ms",
-                        control::hex(member->account.session.data(), 16),
-                        "other allocations use the GPU beside it");
-  }
-}
-
 void Arbiters::show_word(Member& member, uint32_t partition, uint32_t turn, TurnState state) {
   auto& word = member.values().word[partition];
   uint32_t value = control::turn_word(turn, state);
@@ -261,7 +249,6 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
   if (gpu.arbiter.is_open()) {
     place.stage = Stage::idle;
     place.is_overdue = false;
-    place.late_from = Arbiter::kNever;
     place.drains_since = 0;
     return show_word(member, partition, place.turn, TurnState::open);
   }
@@ -349,14 +336,6 @@ void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseco
   if (wants && member.partitions > 1) want(gpu, id, now);
 }
 
-// A late turn has ended when the work of all of its sessions has.
-void Arbiters::update_late(Gpu& gpu, const std::string& allocation, Microseconds now) {
-  bool is_late = std::ranges::any_of(places_on(gpu, allocation), [](auto& entry) {
-    return entry.first->places[entry.second].is_overdue;
-  });
-  if (!is_late) gpu.arbiter.late_drained(allocation, now);
-}
-
 // False when the session breaks the protocol.
 bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
   if (notice.partition >= member.partitions) return false;
@@ -368,8 +347,10 @@ bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
     apply_want(member, place, now);
   } else if (notice.op != (uint32_t)control::TurnOp::drained) {
     return false;
-  } else if (notice.turn == place.turn) {  // otherwise it has a later turn already
+  } else if (notice.turn == place.turn) {
     apply_drained(member, place, notice.wants != 0, now);
+  } else if (is_late(place) && is_since(notice.turn, place.late_turn, place.turn)) {
+    apply_drained_before(member, place, now);
   }
   settle(gpu, now);
   return true;

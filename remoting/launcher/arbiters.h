@@ -66,6 +66,7 @@ class Arbiters {
   std::vector<control::ShareRecord> shares();
 
  private:
+  static constexpr Microseconds kShown = 60'000'000;  // how long what was noticed is shown
   struct Gpu;
   enum class Stage {
     idle,      // no work
@@ -88,8 +89,10 @@ class Arbiters {
     bool is_overdue = false;     // that turn did not drain in time
     bool is_single = false;      // one record more may be submitted in it
     Microseconds sliced_at = 0;  // when that happened last; 0: never
-    // Arbiter::late() when its work became late; kNever: it is not late.
+    // Arbiter::late() when its work became late; kNever: it is not late. While the GPU is open it
+    // stays as it was: whether the work has ended shows when turns are needed again.
     Microseconds late_from = Arbiter::kNever;
+    uint32_t late_turn = 0;         // the first turn whose work is late
     Microseconds drains_since = 0;  // the end of the turn whose work may still run; 0: none does
     Drain longest_drain;
   };
@@ -137,11 +140,16 @@ class Arbiters {
   bool has_waiting(const Gpu& gpu, const std::string& allocation);
   bool may_run(const Gpu& gpu, const std::string& allocation);
   void settle(Gpu& gpu, Microseconds now);
-  void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
-  void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
   bool show_places(Gpu& gpu, Microseconds now);
   void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);
   void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
+  // Of arbiter_late.cc:
+  static bool is_late(const Place& place) {
+    return place.late_from != Arbiter::kNever && place.stage != Stage::idle;
+  }
+  void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
+  void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
+  void apply_drained_before(Member& member, Place& place, Microseconds now);
   static std::set<std::string> joint_allocations(const std::set<Gpu*>& gpus);
   void mark_changed(const std::string& allocation);
   std::set<Gpu*> take_changed();

@@ -47,10 +47,11 @@ uint32_t TurnGate::observe() {
   if (uint32_t source = source_.load(std::memory_order_acquire); source != seen_source_) {
     seen_source_ = source;
     turn_ = single_turn_ = 0;
-    holds_ = asked_ = false;
+    holds_ = asked_ = has_late_ = false;
   }
   uint32_t word = this->word().load(std::memory_order_acquire);
   if (control::turn_of_word(word) == turn_) return word;
+  if (holds_ && has_unfinished() && !std::exchange(has_late_, true)) note_late();
   turn_ = control::turn_of_word(word);
   holds_ = control::state_of_word(word) != TurnState::open;
   asked_ = false;
@@ -141,6 +142,7 @@ void TurnGate::complete(const WorkBatch& batch) {
   if (batch.records) learn(batch, took);
   std::lock_guard lock(fenced_mutex_);
   completed_.fetch_add(1, std::memory_order_relaxed);
+  if (batch.number <= late_fence_) late_fences_.fetch_sub(1, std::memory_order_release);
   if (batch.number > waiting_fence_) {
     fenced_.fetch_sub(batch.records, std::memory_order_relaxed);
     fenced_average_.fetch_sub(batch.expected.average, std::memory_order_relaxed);
@@ -235,6 +237,25 @@ void TurnGate::report(bool wants) {
   asked_ = wants;
 }
 
+// The next turn has begun, and work of this one has not ended.
+void TurnGate::note_late() {
+  std::lock_guard lock(fenced_mutex_);
+  late_turn_ = turn_;
+  late_fence_ = 0;
+}
+
+// When the work has ended that was late, the arbiter must not take that of this turn for it.
+void TurnGate::report_late() {
+  if (!late_fence_) {
+    if (unfenced_) return;
+    std::lock_guard lock(fenced_mutex_);
+    late_fence_ = newest_fence_;
+    late_fences_ = fences_.load(std::memory_order_relaxed);
+  }
+  if (late_fences_.load(std::memory_order_acquire)) return;
+  has_late_ = !send_(context_, {(uint32_t)control::TurnOp::drained, partition_, late_turn_, false});
+}
+
 bool TurnGate::is_draining() const {
   TurnState now = state();
   return holds_ && (now == TurnState::closed || now == TurnState::single);
@@ -243,6 +264,7 @@ bool TurnGate::is_draining() const {
 void TurnGate::end_pass() {
   TurnState state = control::state_of_word(observe());
   if (state == TurnState::open) return;
+  if (has_late_) report_late();
   if (state == TurnState::turn && !is_refused_again_) reserved_ = 0;
   bool suggested = end_suggested_.exchange(false, std::memory_order_relaxed);
   if (!holds_) {

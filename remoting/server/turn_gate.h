@@ -101,6 +101,8 @@ class TurnGate {
   bool send(control::TurnOp op, bool wants);
   void ask();
   void report(bool wants);
+  void note_late();
+  void report_late();
   bool has_room(const WorkRecord& record) const;
   bool admits(control::TurnState state, const WorkRecord& record);
   bool is_behind_stall(const WorkRecord& record) const;
@@ -120,6 +122,8 @@ class TurnGate {
   uint32_t turn_ = 0;                 // the newest turn that was seen
   uint32_t single_turn_ = 0;          // the newest turn whose single record was submitted
   bool holds_ = false;                // it has not been reported as drained
+  bool has_late_ = false;             // work of an earlier turn has not ended
+  uint32_t late_turn_ = 0;            // that turn
   bool asked_ = false;                // for the next one
   std::atomic<bool> blocked_{false};  // a record waits for a turn or for earlier work
   uint32_t unfenced_ = 0;             // records without a fence
@@ -135,6 +139,8 @@ class TurnGate {
   std::mutex fenced_mutex_;          // guards the writes of the next ones
   uint64_t newest_fence_ = 0;
   uint64_t waiting_fence_ = 0;  // work up to this fence that has not ended may wait for other work
+  uint64_t late_fence_ = 0;     // the newest one of the late turn; 0: there may be later ones
+  std::atomic<uint32_t> late_fences_{0};  // those up to it that have not completed
   std::atomic<uint32_t> fences_{0};
   std::atomic<uint32_t> fenced_{0};  // records with a later fence than that
   std::atomic<int64_t> fenced_average_{0}, fenced_longest_{0};  // their times

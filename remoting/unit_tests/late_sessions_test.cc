@@ -37,6 +37,11 @@ class NeverEnding {
       arbiters.step(0);
     }
   }
+  void run_alone(Microseconds duration) {
+    arbiters.step(0);
+    g_late_now += duration;
+    arbiters.step(0);
+  }
   bool is_too_late(uint8_t session = 1) { return arbiters.too_late().contains({session}); }
   Arbiters arbiters{[] { return g_late_now; }};
   std::unique_ptr<Client> late, other;
@@ -111,6 +116,42 @@ TEST(Arbiters, SessionIsNotTooLateForTheWorkOfAnotherOneOfItsAllocation) {
   EXPECT_FALSE(work.is_too_late(3));
   work.run(4 * kOneSecond);
   EXPECT_TRUE(work.is_too_late(3));
+}
+
+// Each neighbour leaves the GPU to the late session for a while.
+TEST(Arbiters, SessionIsTooLateForNeighboursThatComeAndGo) {
+  NeverEnding work(100'000);
+  for (int i = 0; i < 4; ++i) {
+    work.run(2 * kOneSecond);
+    work.other.reset();
+    EXPECT_EQ(work.is_too_late(), i == 3) << i;
+    work.run_alone(kOneSecond);
+    work.other = std::make_unique<Client>(work.arbiters, Account{"other", {2}});
+  }
+}
+
+TEST(Arbiters, WorkThatEndedWhileTheGpuWasOpenIsNotLate) {
+  NeverEnding work(100'000);
+  work.run(4 * kOneSecond);
+  work.other.reset();
+  work.run_alone(kOneSecond);
+  work.other = std::make_unique<Client>(work.arbiters, Account{"other", {2}});
+  work.other->send(TurnOp::want);
+  work.arbiters.step(0);
+  work.late->send(TurnOp::drained, work.late->turn(0));
+  work.late->send(TurnOp::want);
+  work.run(5 * kOneSecond);
+  EXPECT_FALSE(work.is_too_late());
+}
+
+// The launcher was stopped, and has not seen how the work ended.
+TEST(Arbiters, TimeWithoutTheLauncherMakesNoSessionTooLate) {
+  NeverEnding work(100'000);
+  work.run(kOneSecond);
+  ASSERT_EQ(work.arbiters.limit({1}).enforcement, Enforcement::sliced);
+  g_late_now += 60 * kOneSecond;
+  work.arbiters.step(0);
+  EXPECT_FALSE(work.is_too_late());
 }
 
 TEST(Arbiters, SessionWithoutALimitIsNeverTooLate) {

@@ -366,6 +366,8 @@ class Session {
 // ---- the node ----
 class Node {
  public:
+  static constexpr uint32_t kMaxLateSeconds = 5;
+
   explicit Node(Planted planted = Planted::none) : planted_(planted) { g_now = kSecond; }
 
   // Adds an allocation with one session.
@@ -374,6 +376,7 @@ class Node {
     a.partitions = 1;
     a.compute_mode = (uint32_t)mode;
     a.partition[0].compute_percent = percent;
+    a.max_late_seconds = kMaxLateSeconds;
     a.tenant[0] = (uint8_t)(sessions_.size() + 1);
     std::string id = "allocation " + std::to_string(sessions_.size());
     arbiters_.set_allocation(id, a);
@@ -400,6 +403,12 @@ class Node {
   bool run_until(const std::function<bool()>& holds, Nanoseconds most) {
     for (Nanoseconds end = g_now + most; g_now < end && !holds();) run_for(kMillisecond);
     return holds();
+  }
+  // True if the launcher would end the session: its work is late for too long.
+  bool is_too_late(const Session& session) {
+    for (auto& [id, seconds] : arbiters_.too_late())
+      if (sessions_[id[0]].get() == &session) return true;
+    return false;
   }
   Events events;
   Gpu gpu;

@@ -30,6 +30,29 @@ inline std::vector<Step> kernels(Nanoseconds length, size_t count = 1) {
   return std::vector<Step>(count, {Item::work, 16, 0, length, (uint64_t)length});
 }
 
+// A program that has no work for a time after some kernels.
+struct Burst {
+  uint64_t kernels;
+  Nanoseconds length, pause;
+  double busy() const {  // alone
+    return (double)(kernels * length) / (double)(kernels * length + pause);
+  }
+};
+
+inline Program bursts(const Burst& burst) {
+  auto back_at = std::make_shared<Nanoseconds>(kNever);
+  return [burst, back_at](Session& s) {
+    if (s.unfinished) return;
+    if (*back_at == kNever) {
+      *back_at = g_now + burst.pause;
+      return s.wake_after(burst.pause);
+    }
+    if (g_now < *back_at) return;
+    *back_at = kNever;
+    for (uint64_t i = 0; i < burst.kernels; ++i) s.submit(kernels(burst.length).front());
+  };
+}
+
 struct Tenant {
   uint32_t percent;
   Program program;
@@ -77,6 +100,7 @@ class Tenants {
       largest = std::max(largest, std::abs(got[i] - tenants_[i].percent));
     return largest;
   }
+  bool is_too_late(size_t tenant) { return node_.is_too_late(*sessions_[tenant]); }
   std::vector<double> got;
   double idle = 0;
 
