@@ -1,4 +1,4 @@
-"""Whether a request could start if nothing else ran. Pure functions.
+"""Feasibility: a request could start if nothing else ran. Pure functions.
 
 The registered GPUs count, also those of nodes that are unreachable or in maintenance.
 """

@@ -45,7 +45,7 @@ CHECK_NAME = "Check the name, and the name servers of this machine: getent hosts
 
 @dataclass(frozen=True)
 class Answer:
-    """What the appliance sends before it is known to be the right one."""
+    """The first answer of the appliance, which may still be another machine."""
 
     authorities: dict[str, str]
     """Its CA certificates by their fingerprints."""

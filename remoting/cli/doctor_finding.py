@@ -1,4 +1,4 @@
-"""What one check of `busbar doctor` found."""
+"""The result of one check of `busbar doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// What a request for device memory does before it fails for lack of memory. ADR 5.
+// The attempts of a request for device memory before it fails for lack of memory. ADR 5.
 #pragma once
 
 namespace busbar::client {

@@ -254,7 +254,7 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
   if (is_open()) return kNever;
   if (!holder_.empty()) return is_revoked() ? revoked_at_ + kDrain : ends_at_;
   Microseconds first = kNever;
-  // What a joint account may have at once waits for other GPUs.
+  // A joint account with credit still waits for its other GPUs, so no time is known for it.
   for (auto& [id, a] : accounts_) {
     if (a.wants && a.late_until != kNever && !(a.joint && is_late_for_long(a, now)))
       first = std::min(first, std::max(now + 1, a.late_turn_at + kLateTurns));

@@ -264,7 +264,7 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
     place.stage = Stage::draining;
     if (!place.drains_since) place.drains_since = now;
   }
-  // What it asked for before the page was open is forgotten, and it would not ask again.
+  // A request from before the page was open is forgotten, and the session would not repeat it.
   if (was_open) place.stage = Stage::wants;
   bool single = place.stage == Stage::draining && place.is_single;
   show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);

@@ -14,7 +14,7 @@ class Pauses {
   using Microseconds = int64_t;
   static constexpr Microseconds kShort = 8'000;   // the GPU may wait for the end
   static constexpr Microseconds kLong = 100'000;  // the account is expected back until then
-  // What it costs to come back while another account uses the pause: the way of two notices.
+  // The return from a pause that another account uses costs the way of two notices.
   static constexpr Microseconds kReturn = 200;
   static constexpr Microseconds kNever = INT64_MAX;
 

@@ -30,7 +30,7 @@ struct WorkBatch {
   bool has_work() const { return records; }
 };
 
-// What the gate knows of a record with work.
+// A record with work, as the gate sees it.
 struct WorkRecord {
   uint64_t key = 0;           // see work_key.h; 0 while the gate is open
   uint64_t position = 1;      // in the order of the session

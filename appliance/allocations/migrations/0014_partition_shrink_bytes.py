@@ -1,4 +1,4 @@
-"""What a shrink takes back, of which nothing is known to be returned yet."""
+"""Adds `shrink_bytes`: the memory that a shrink takes back."""
 
 from django.db import migrations, models
 from django.db.models import F
