@@ -30,6 +30,11 @@ MAX_OPEN_SESSIONS = 256
 """Of an allocation on a node: kLedgerSessions of the launcher."""
 
 
+def fitting_sessions(memory_bytes: int, context_bytes: int) -> int:
+    """Return how many contexts fit into a partition. The node refuses one that fills it."""
+    return memory_bytes // context_bytes if memory_bytes > context_bytes else 0
+
+
 # Requires rows annotated by `with_names`.
 class PartitionSerializer(RowSerializer[Partition]):
     gpu_id = serializers.UUIDField(read_only=True)
@@ -235,7 +240,9 @@ class AllocationSerializer(RowSerializer[Allocation]):
     # Any: `with_names` annotates the rows.
     def get_max_sessions(self, allocation: Any) -> int | None:
         partitions = allocation.partitions.all()
-        fitting = [p.memory_bytes // p.context_bytes for p in partitions if p.context_bytes]
+        fitting = [
+            fitting_sessions(p.memory_bytes, p.context_bytes) for p in partitions if p.context_bytes
+        ]
         return min(MAX_OPEN_SESSIONS, *fitting) if fitting else None
 
     def get_compute_received_percent(self, allocation: Any) -> float | None:

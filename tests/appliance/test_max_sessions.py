@@ -48,6 +48,8 @@ def report_contexts(node: Node, *context_bytes: int) -> None:
         ((500 * MIB, 0), 4),
         ((500 * MIB, 700 * MIB), 2),
         ((MIB, 2 * MIB), 256),
+        ((MIB, 2048 * MIB), 0),
+        ((MIB, 2049 * MIB), 0),
     ],
 )
 def test_fewest_programs_of_its_partitions_fit_at_once(
