@@ -19,7 +19,7 @@ from appliance.pools.isolation import LAYERS, IsolationLevel, describe, satisfie
 
 UNCHANGED_ROWS, INVENTORY_ROWS, GPU_ROWS, PRESENCE_ROWS = 6, 15, 1, 3
 """Work of an inventory without changes, of a changed one, of each of its GPUs, and of each that
-disappears or returns, in rows that are written."""
+disappears or returns, in rows that are written. An announced allocation counts as one row."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def record_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     """
     if is_unchanged(node_id, report):
         return UNCHANGED_ROWS
-    moved = apply_node_report(node_id=node_id, report=report)
-    return INVENTORY_ROWS + GPU_ROWS * len(report.gpus) + PRESENCE_ROWS * moved
+    dependent = apply_node_report(node_id=node_id, report=report)
+    return INVENTORY_ROWS + GPU_ROWS * len(report.gpus) + dependent
 
 
 def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:
@@ -143,7 +143,7 @@ def endpoint_addresses(node: Node) -> list[tuple[str, int]]:
 
 @write_transaction
 def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
-    """Apply a changed report. Return the number of known GPUs that disappeared or returned.
+    """Apply a changed report. Return the work of what depends on its GPUs, in rows.
 
     Does nothing for a removed node, whose GPUs other nodes may have by now.
     """
@@ -165,15 +165,15 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     change_log.record(Topic.NODE_CAPACITY, node_id)
     change_log.record(Topic.NODE_INVENTORY, node_id)
     replace_endpoints(node, report.endpoints)
-    moved = 0
+    rows = 0
 
     def apply() -> None:
-        nonlocal moved
-        moved = apply_gpu_reports(node, report.gpus)
+        nonlocal rows
+        rows = apply_gpu_reports(node, report.gpus)
 
     # Another controller may record the same GPU at this time: the next look finds its claim.
     run_in_savepoint(apply, (IntegrityError,), apply)
-    return moved
+    return rows
 
 
 def emit_isolation_changed(node: Node, now: IsolationLevel, missing: Iterable[str]) -> None:
@@ -215,12 +215,14 @@ def replace_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
 def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
     """Create, update or mark as missing each GPU of a node.
 
-    Return the number of known and held GPUs that disappeared or returned.
+    Return the work of known and held GPUs that disappeared or returned, and of the allocations
+    that are announced, in rows.
     """
     moved = gpu_admission.forget_held(node, [r.uuid for r in reported])
     known = {g.uuid: g for g in node.gpus.all()}
     present_now = known.keys() & {r.uuid for r in reported}
     moved += len(present_now ^ {g.uuid for g in known.values() if g.present})
+    rows = PRESENCE_ROWS * moved
     if reported and node.expects_gpus:
         Node.objects.filter(pk=node.pk).update(expects_gpus=False)
     appeared = [r for r in reported if r.uuid not in known or not known[r.uuid].present]
@@ -230,7 +232,7 @@ def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
     for report in reported:
         if gpu := known.pop(report.uuid, None):
             claim = claims.get(report.uuid)
-            update_known_gpu(node, gpu, report, claim.pk if claim else gpu.duplicate_of_id)
+            rows += update_known_gpu(node, gpu, report, claim.pk if claim else gpu.duplicate_of_id)
     if claims:
         taken = duplicates.take_from_held(Gpu.objects.filter(node=node, uuid__in=list(claims)))
         duplicates.emit_reported(node, [r for r in appeared if r.uuid not in taken], claims)
@@ -239,13 +241,13 @@ def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
             present=False, duplicate_of=None, version=F("version") + 1
         ):
             emit_gpu_event(gpu, "gpu.gone", f"GPU {gpu.index} of {node.name} is missing.")
-    return moved
+    return rows
 
 
-def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | None) -> None:
+def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | None) -> int:
     """Update a known GPU, which may have moved, returned, or entered or left MIG mode.
 
-    `claim` is the GPU of which it is a duplicate.
+    `claim` is the GPU of which it is a duplicate. Return the number of announced allocations.
     """
     columns = report.columns() | {"present": True, "duplicate_of_id": claim}
     # Memory never falls below the taken memory: existing partitions stay counted.
@@ -253,9 +255,7 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | No
     if changed := changed_columns(gpu, columns):
         Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
         change_log.record(Topic.GPU_CAPACITY, gpu.pk)
-    if "context_bytes" in changed:  # allocations show how many fit
-        for allocation_id in gpu.partitions.values_list("allocation_id", flat=True):
-            change_log.record(Topic.ALLOCATION, allocation_id)
+    announced = announce_allocations(gpu) if "context_bytes" in changed else 0
     if claim is not None and "duplicate_of_id" in changed:
         duplicates.wait_for(claim, Gpu.objects.filter(duplicate_of=gpu.pk))
     name = f"GPU {report.index} of {node.name}"
@@ -268,6 +268,15 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu, claim: UUID | No
             else "left MIG mode and is available for placement"
         )
         emit_gpu_event(gpu, "gpu.mig", f"{name} {state}.")
+    return announced
+
+
+def announce_allocations(gpu: Gpu) -> int:
+    """Announce the allocations of a GPU, which show how many contexts fit. Return how many."""
+    allocation_ids = gpu.partitions.values_list("allocation_id", flat=True)
+    for allocation_id in allocation_ids:
+        change_log.record(Topic.ALLOCATION, allocation_id)
+    return len(allocation_ids)
 
 
 def emit_gpu_event(gpu: Gpu, kind: str, message: str) -> None:

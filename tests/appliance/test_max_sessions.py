@@ -35,10 +35,11 @@ def alice(cast: Cast, client_of: Clients) -> Any:
     return client_of(cast.alice)
 
 
-def report_contexts(node: Node, *context_bytes: int) -> None:
+def report_contexts(node: Node, *context_bytes: int) -> int:
+    """Report the contexts of the GPUs of the node. Return the work, in rows."""
     reported = report_of(node)
     gpus = [replace(g, context_bytes=n) for g, n in zip(reported.gpus, context_bytes, strict=True)]
-    record_node_report(node_id=node.pk, report=replace(reported, gpus=tuple(gpus)))
+    return record_node_report(node_id=node.pk, report=replace(reported, gpus=tuple(gpus)))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,14 @@ def test_measured_context_announces_the_allocations_of_the_gpu(alice: Any, node:
     report_contexts(node, 500 * MIB, 500 * MIB)
     unsubscribe()
     assert [c.object_id for c in announced] == [UUID(created["id"])]
+
+
+def test_announced_allocations_are_work_of_the_node(alice: Any, node: Node) -> None:
+    idle = report_contexts(node, 500 * MIB, 500 * MIB)
+    for _ in range(3):
+        alice.post(URL, {"gpu_count": 2, "percent": 25}, format="json")
+    assert report_contexts(node, 500 * MIB, 600 * MIB) == idle + 3
+    assert report_contexts(node, 700 * MIB, 700 * MIB) == idle + 6
 
 
 def test_commands_show_contexts_and_how_many_fit(
