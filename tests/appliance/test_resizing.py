@@ -350,6 +350,16 @@ def test_size_without_room_for_a_context_is_refused_and_changes_nothing(
     assert alice.granted(pk) == (20, 416 * MIB)
 
 
+def test_size_granted_before_its_context_was_known_stays_possible(alice: Client) -> None:
+    small, _ = alice.allocate(memory_bytes=200 * MIB), alice.allocate(percent=95)
+    Gpu.objects.update(context_bytes=415 * MIB)
+    assert alice.resize(small, memory_bytes=GIB)["waiting_rule"] == "capacity"
+    assert alice.resize(small, memory_bytes=200 * MIB)["waiting_rule"] == ""
+    assert alice.resize(small, compute_mode="capped")["granted_compute_mode"] == "capped"
+    assert alice.resize(small, 409, memory_bytes=100 * MIB)["code"] == "unsatisfiable"
+    assert alice.granted(small) == (2, 200 * MIB)
+
+
 def test_full_disk_refuses_growth_and_permits_shrinking(
     alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
