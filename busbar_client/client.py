@@ -481,7 +481,8 @@ class Client(Connection):
         keeps its size and compute mode and waits in the queue. It shrinks at once; memory that
         it
         still uses beyond its size stays occupied until its programs free it. `resize` has the
-        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it.
+        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it,
+        except to withdraw a resize that waits.
 
         Needs the privilege `allocations.create`.
 

@@ -106,8 +106,10 @@ def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
 
 
 def resize_refusals(user: User, rows: Sequence[Allocation]) -> Refusals:
+    """Return the errors of a resize. A resize that waits for a newer agent can be withdrawn."""
     found = {row.pk: resize_refusal(user, row) for row in rows}
-    of_nodes = older_node_refusals([pk for pk, error in found.items() if error is None])
+    unresized = [r.pk for r in rows if found[r.pk] is None and r.resize_requested_at is None]
+    of_nodes = older_node_refusals(unresized)
     return [found[row.pk] or of_nodes.get(row.pk) for row in rows]
 
 

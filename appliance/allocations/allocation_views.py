@@ -191,7 +191,8 @@ class AllocationView(ApplianceView):
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
         keeps its size and compute mode and waits in the queue. It shrinks at once; memory that it
         still uses beyond its size stays occupied until its programs free it. `resize` has the
-        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it.
+        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it,
+        except to withdraw a resize that waits.
         """
         form = ResizeRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)

@@ -25,13 +25,8 @@ PARTITIONS_WITH_NAMES = Select(
     lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position")
 )
 QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
-RESIZED_ALLOCATIONS = Select(
-    lambda: Allocation.objects.filter(resize_requested_at__isnull=False).exclude(
-        partitions__gpu__node__resizes_allocations=False
-    )
-)
-"""Without those that must wait for newer agents, and without the state: SQLite would scan all
-active allocations."""
+RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
+"""Without the state: SQLite would scan all active allocations."""
 
 
 def allocation_by_id(allocation_id: UUID) -> Allocation:

@@ -8,7 +8,7 @@ from uuid import UUID
 from appliance.accounts.actions import raise_refusal
 from appliance.accounts.models import User
 from appliance.allocations import resizing, sizes
-from appliance.allocations.actions import resize_refusals
+from appliance.allocations.actions import older_node_refusals, resize_refusals
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
@@ -51,9 +51,9 @@ def resize(
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
             not active, has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
-            resize allocations, INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the
-            limits can never give the size, or a CUDA context needs more memory, DISK_FULL if it
-            would have to grow and the appliance has too little space.
+            resize allocations, except to withdraw a resize, INVALID for a size of nothing,
+            UNSATISFIABLE if its GPUs or the limits can never give the size, or a CUDA context needs
+            more memory, DISK_FULL if it would have to grow and the appliance has too little space.
     """
     allocation = allocation_by_id(allocation_id)
     (refusal,) = resize_refusals(user, [allocation])
@@ -73,6 +73,7 @@ def resize(
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
     partitions = resizing.partitions_of(allocation)
+    check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
     if sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation))):
         wait_for_capacity(allocation, partitions)
@@ -90,6 +91,13 @@ def check_size(size: Size) -> None:
         )
     if not size.percent and not size.memory_bytes:
         raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")
+
+
+def check_nodes(allocation: Allocation, partitions: list[SizedPartition]) -> None:
+    """Raise ApplianceError NOT_SUPPORTED for an older node, unless its grant stays as it is."""
+    is_same_mode = allocation.compute_mode == allocation.granted_compute_mode
+    if not is_same_mode or not sizes.is_granted(partitions, placement_request(allocation)):
+        raise_refusal(older_node_refusals([allocation.pk]).get(allocation.pk))
 
 
 def check_context_room(allocation: Allocation, partitions: list[SizedPartition]) -> None:

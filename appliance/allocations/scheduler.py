@@ -10,6 +10,7 @@ from django.db import IntegrityError, OperationalError
 
 from appliance.activity.tasks import task_log
 from appliance.allocations import lifecycle, queue, resizing, snapshot_loader
+from appliance.allocations.actions import older_node_refusals
 from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
@@ -41,10 +42,12 @@ def run_tick() -> dict[UUID, Wait]:
     if not rows or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
-    for row in rows:
-        if row.pk not in queued:
-            waits[row.pk] = FAILED
-            wait(row, FAILED)
+    left_out = [row for row in rows if row.pk not in queued]
+    refusals = older_node_refusals([row.pk for row in left_out])
+    for row in left_out:
+        refusal = refusals.get(row.pk)
+        waits[row.pk] = Wait(WaitingRule.CAPACITY, refusal.detail) if refusal else FAILED
+        wait(row, waits[row.pk])
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()], waits):
         allocation, _ = queued[allocation_id]
         if isinstance(decision, Wait):

@@ -31,6 +31,7 @@ class SizedPartition(NamedTuple):
     compute_percent: int
     gpu__memory_bytes: int
     gpu__context_bytes: int
+    gpu__node__resizes_allocations: bool
 
     @property
     def node_id(self) -> UUID:
@@ -70,6 +71,16 @@ def growth_percent(partitions: Sequence[SizedPartition], request: Request) -> in
         p.share(max(memory, p.occupied_bytes), percent).size_percent - p.occupied().size_percent
         for p, (percent, memory) in zip(partitions, sizes, strict=True)
     )
+
+
+def is_granted(partitions: Sequence[SizedPartition], request: Request) -> bool:
+    """Return whether the partitions have the requested size already."""
+    return all(p.size_for(request) == (p.compute_percent, p.memory_bytes) for p in partitions)
+
+
+def can_grow(partitions: Sequence[SizedPartition]) -> bool:
+    """Return whether all nodes of an allocation can resize it."""
+    return bool(partitions) and all(p.gpu__node__resizes_allocations for p in partitions)
 
 
 def whole(partitions: Sequence[SizedPartition], request: Request) -> Placement:

@@ -13,6 +13,7 @@ from appliance.accounts.models import Department, Project, User
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.placement import GpuCapacity, Policy, Request
 from appliance.allocations.queries import waiting_allocations
+from appliance.allocations.sizes import can_grow
 from appliance.allocations.snapshot import (
     ActiveAllocations,
     Entitlement,
@@ -160,7 +161,7 @@ def load_snapshot(
 def pending_allocations(
     rows: Sequence[Allocation], rules: Rules, now: datetime
 ) -> QueuedAllocations:
-    """Convert queued allocations, and active ones that wait to grow."""
+    """Convert queued allocations, and active ones that wait to grow and whose nodes can do that."""
     growing = [a.pk for a in rows if a.state != AllocationState.QUEUED]
     sized = load_sized_partitions(growing)
 
@@ -173,7 +174,7 @@ def pending_allocations(
         hash(found.request)  # decisions remember requests, and a damaged selector has no hash
         return found
 
-    wanted = [a for a in rows if a.state == AllocationState.QUEUED or sized.get(a.pk)]
+    wanted = [a for a in rows if a.state == AllocationState.QUEUED or can_grow(sized.get(a.pk, ()))]
     found, _ = convert_each(
         "scheduler: reading of request", wanted, lambda a: (a, pending_of(a)), lambda a: a.pk
     )

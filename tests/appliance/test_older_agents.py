@@ -14,7 +14,7 @@ from appliance.fleet.reports import parse_inventory
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import record_node_report
 from nodes.protocol import fleet_pb2
-from tests.appliance.conftest import GIB, Cast
+from tests.appliance.conftest import GIB, Cast, body
 from tests.appliance.test_inventory import report_of
 from tests.appliance.test_resizing import URL, Client, kinds, report
 
@@ -51,6 +51,28 @@ def test_resize_that_waits_is_granted_by_newer_agents_only(alice: Client) -> Non
     report_newer_agent(alice.node)
     run_tick()
     assert alice.read(pk)["granted_compute_mode"] == "exclusive"
+
+
+def test_resize_that_waits_names_the_older_agent_and_can_be_withdrawn(alice: Client) -> None:
+    pk, _ = alice.allocate(percent=30), alice.allocate(percent=50)
+    assert "other allocations end" in alice.resize(pk, percent=60)["waiting_reason"]
+    report_older_agent(alice.node)
+    run_tick()
+    waiting = alice.read(pk)
+    assert waiting["resize"]["reason"] == (
+        f"Node {alice.node.name} cannot resize allocations. Update its agent and launcher."
+    )
+    explained = body(alice.client.get(f"{URL}/{pk}/explanation"))
+    assert explained["reason"] == waiting["waiting_reason"]
+    assert explained["expected_start_at"] is None
+    assert alice.resize(pk, 409, percent=20)["code"] == "not_supported"
+    assert alice.resize(pk, 409, percent=30, compute_mode="capped")["code"] == "not_supported"
+    assert alice.read(pk) == waiting
+    alice.resize(pk, percent=30)
+    report(alice.node)
+    withdrawn = alice.read(pk)
+    assert withdrawn["resize"] is None and withdrawn["waiting_reason"] == ""
+    assert alice.granted(pk) == (30, 3 * GIB)
 
 
 @pytest.mark.parametrize("change", [{"compute_mode": "capped"}, {"percent": 20}, {"percent": 90}])
