@@ -2842,7 +2842,8 @@ class ReservationRequest(TypedDict):
     """End of the period."""
     allow_pending: NotRequired[bool]
     """Accept the reservation also if reservations exceed the registered GPUs of the pool at
-    some moment. Otherwise it fails with `unsatisfiable`.
+    some moment, or its shares have no room for a CUDA context. Otherwise it fails with
+    `unsatisfiable`.
     """
 
 

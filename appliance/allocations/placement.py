@@ -14,8 +14,8 @@ from itertools import islice
 from operator import attrgetter
 from uuid import UUID
 
-GRANULARITY_BYTES = 2 << 20
-"""Memory of partitions is a multiple of this."""
+from appliance.pools.partition_memory import GRANULARITY_BYTES, lack_of_context_room, share_bytes
+
 WHOLE_PERCENT = 100
 
 
@@ -158,11 +158,6 @@ class NoPlacement:
     reason: str
 
 
-def share_bytes(memory_bytes: int, percent: int) -> int:
-    """Return a percentage of the memory, rounded down to the granularity."""
-    return memory_bytes * percent // WHOLE_PERCENT // GRANULARITY_BYTES * GRANULARITY_BYTES
-
-
 def partition_size(memory_bytes: int, request: Request) -> tuple[int, int]:
     """Return the percent of compute and the bytes that the request needs on one GPU.
 
@@ -199,20 +194,6 @@ def mismatch(gpu: GpuCapacity, request: Request) -> str:
     if percent > WHOLE_PERCENT or memory > gpu.memory_bytes:
         return f"have less than {request.memory_bytes >> 20} MiB"
     return lack_of_context_room(gpu.context_bytes, memory)
-
-
-def lack_of_context_room(context_bytes: int, memory_bytes: int) -> str:
-    """Return why no program can use a partition with so much memory, or an empty string.
-
-    The node would refuse its sessions. The text continues a sentence whose subject is the GPUs.
-    """
-    if not context_bytes or memory_bytes > context_bytes:
-        return ""
-    least = (context_bytes // GRANULARITY_BYTES + 1) * GRANULARITY_BYTES
-    return (
-        f"take {-(-context_bytes >> 20)} MiB for a CUDA context, and the request has "
-        f"{memory_bytes >> 20} MiB (request at least {least >> 20} MiB)"
-    )
 
 
 def format_version(version: Iterable[int]) -> str:

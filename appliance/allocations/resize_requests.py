@@ -12,7 +12,7 @@ from appliance.allocations.actions import older_node_refusals, resize_refusals
 from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
-from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode, lack_of_context_room
+from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size, requested_size
 from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
@@ -28,6 +28,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
+from appliance.pools.partition_memory import lack_of_context_room
 from appliance.runtime import disk_space
 
 WHOLE = Size(WHOLE_PERCENT, 0, ComputeMode.EXCLUSIVE)

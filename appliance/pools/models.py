@@ -104,9 +104,10 @@ class Pool(models.Model):
         return f"pools/{self.pk}"
 
     @property
-    def registered_gpus(self) -> int:
-        """Number of GPUs, also of nodes that are unreachable. Reads the database."""
-        return int(self.gpus.filter(duplicate_of=None).exclude(node__state="removed").count())
+    def registered_gpus(self) -> list[tuple[int, int]]:
+        """Bytes of each GPU and of a context on it, also of unreachable nodes. Reads rows."""
+        rows = self.gpus.filter(duplicate_of=None).exclude(node__state="removed")
+        return list(rows.values_list("memory_bytes", "context_bytes"))
 
     @property
     def audience(self) -> frozenset[UUID] | None:

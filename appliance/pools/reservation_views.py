@@ -61,7 +61,8 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     allow_pending = StrictBooleanField(
         required=False,
         help_text="Accept the reservation also if reservations exceed the registered GPUs of the "
-        "pool at some moment. Otherwise it fails with `unsatisfiable`.",
+        "pool at some moment, or its shares have no room for a CUDA context. Otherwise it fails "
+        "with `unsatisfiable`.",
     )
 
 

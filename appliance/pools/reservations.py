@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -15,6 +16,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
+from appliance.pools.partition_memory import lack_of_context_room, share_bytes
 from appliance.pools.services import MANAGE, find_pool
 
 
@@ -34,7 +36,7 @@ def create_reservation(
     """Create a reservation. `allow_pending` permits more than the pool has registered.
 
     Raises ApplianceError NOT_FOUND for an unknown pool or project, INVALID for an empty or past
-    period, UNSATISFIABLE if the pool is too small.
+    period, UNSATISFIABLE if the pool is too small or a CUDA context needs more memory.
     """
     owner = Project.objects.filter(name=project).first()
     if owner is None:
@@ -71,8 +73,12 @@ def create_reservation(
 def check_capacity(
     pool: Pool, gpu_count: int, percent: int, period: tuple[datetime, datetime]
 ) -> None:
-    """Raise ApplianceError UNSATISFIABLE if the reservations of some moment exceed the pool."""
-    gpus = pool.registered_gpus
+    """Raise ApplianceError UNSATISFIABLE if the pool is too small.
+
+    The reservations of some moment exceed it, or the reserved shares have no room for a context.
+    """
+    sizes = pool.registered_gpus
+    gpus = len(sizes)
     others = Reservation.objects.filter(
         pool=pool, starts_at__lt=period[1], ends_at__gt=period[0]
     ).values_list("starts_at", "ends_at", "gpu_count", "percent")
@@ -86,6 +92,28 @@ def check_capacity(
             f"{most / 100:g} would be reserved at once. Reserve less or another time, or set "
             "allow_pending if GPUs will be added.",
         )
+    check_context_room(pool.name, sizes, gpu_count, percent)
+
+
+def check_context_room(
+    pool: str, sizes: Sequence[tuple[int, int]], gpu_count: int, percent: int
+) -> None:
+    """Raise ApplianceError UNSATISFIABLE if programs could use too few of the reserved shares.
+
+    `sizes` are the bytes of each GPU and of a context on it.
+    """
+    lacks = [lack_of_context_room(c, share_bytes(memory, percent)) for memory, c in sizes]
+    too_small = Counter(filter(None, lacks))
+    matching = len(lacks) - too_small.total()
+    if gpu_count <= matching:
+        return
+    lack, count = too_small.most_common(1)[0]
+    raise ApplianceError(
+        Code.UNSATISFIABLE,
+        f"Requested {gpu_count} × {percent} %, but pool {pool} has {matching} matching of "
+        f"{len(lacks)} registered GPUs: {count} {lack}. Reserve more of each GPU, or set "
+        "allow_pending if GPUs will be added.",
+    )
 
 
 def peak(periods: Sequence[tuple[datetime, datetime, int]]) -> int:

@@ -24,9 +24,9 @@ from appliance.allocations.placement import (
     mismatch,
     partition_size,
     place,
-    share_bytes,
 )
 from appliance.allocations.snapshot import add_shares, subtract_shares
+from appliance.pools.partition_memory import share_bytes
 
 GIB, MIB = 1 << 30, 1 << 20
 

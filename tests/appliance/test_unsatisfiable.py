@@ -127,7 +127,7 @@ def test_limit_below_the_quota_is_refused(cast: Cast, client_of: Clients) -> Non
     assert changed.status_code == 200
 
 
-def reserve(client: Any, gpus: int, hours: tuple[int, int], **more: object) -> int:
+def request_reservation(client: Any, gpus: int, hours: tuple[int, int], **more: object) -> Any:
     request = {
         "name": "course",
         "pool": "default",
@@ -137,7 +137,11 @@ def reserve(client: Any, gpus: int, hours: tuple[int, int], **more: object) -> i
         "ends_at": f"2099-01-01T{hours[1]:02}:00:00Z",
         **more,
     }
-    return int(client.post("/api/v1/reservations", request, format="json").status_code)
+    return client.post("/api/v1/reservations", request, format="json")
+
+
+def reserve(client: Any, gpus: int, hours: tuple[int, int], **more: object) -> int:
+    return int(request_reservation(client, gpus, hours, **more).status_code)
 
 
 def test_reservations_may_overlap_within_the_registered_gpus_only(
@@ -153,3 +157,20 @@ def test_reservations_may_overlap_within_the_registered_gpus_only(
     assert reserve(olga, 1, (13, 15), percent=10) == 409
     assert reserve(olga, 3, (20, 22)) == 201
     assert reserve(olga, 50, (8, 10), allow_pending=True) == 201
+
+
+def test_reservation_without_room_for_a_context_is_refused_with_both_numbers(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node("measured", gpus=2), add_node("unmeasured")
+    olga = client_of(cast.olga)
+    Gpu.objects.filter(node__name="measured").update(context_bytes=415 << 20)
+    assert reserve(olga, 1, (8, 10), percent=5) == 201
+    refused = request_reservation(olga, 2, (10, 12), percent=5)
+    assert (refused.status_code, body(refused)["code"]) == (409, "unsatisfiable")
+    assert (
+        "Requested 2 × 5 %, but pool default has 1 matching of 3 registered GPUs: 2 take 415 MiB "
+        "for a CUDA context, and the request has 408 MiB (request at least 416 MiB)."
+    ) in body(refused)["detail"]
+    assert reserve(olga, 2, (10, 12), percent=6) == 201
+    assert reserve(olga, 2, (12, 14), percent=5, allow_pending=True) == 201
