@@ -24,6 +24,9 @@ log = logging.getLogger("agent")
 
 UNMEASURED_CONTEXT_BYTES = 1 << 30
 """Assumed where the memory could not be measured: more than a context takes."""
+MAX_DIFFERENCE_BYTES = 4 << 30
+MAX_DIFFERENCE_PERCENT = 25
+"""Of the memory of the GPU. What exceeds either is no context: another process took memory."""
 
 
 def measure_contexts(gpus: Sequence[Gpu]) -> dict[uuid.UUID, int]:
@@ -61,7 +64,7 @@ def main() -> None:
     pci_bus_id, index = sys.argv[1].encode(), int(sys.argv[2])
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    before = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     cuda = ctypes.CDLL("libcuda.so.1")
     device, context = ctypes.c_int(), ctypes.c_void_p()
     for code in (
@@ -73,9 +76,10 @@ def main() -> None:
             sys.exit(f"the driver reported error {code}")
     used = read_process_memory(handle).get(os.getpid())
     if used is None:  # NVML hides the processes of a container
-        used = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) - before
-    if used < 0:
-        sys.exit("the free memory of the GPU changed meanwhile")
+        used = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) - int(memory.used)
+        most = min(MAX_DIFFERENCE_BYTES, int(memory.total) * MAX_DIFFERENCE_PERCENT // 100)
+        if not 0 <= used <= most:
+            sys.exit("the free memory of the GPU changed meanwhile")
     print(used)
 
 
