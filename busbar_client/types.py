@@ -1277,7 +1277,7 @@ class Gpu(TypedDict):
     """Memory in bytes; on each GPU if there are several."""
     context_bytes: int
     """Memory of it that each CUDA context takes: one for each program that uses it. 0:
-    nothing, or its node has not told.
+    nothing, or not known.
     """
     compute_capability: str
     """CUDA compute capability."""
@@ -1337,7 +1337,7 @@ class GpuDetail(TypedDict):
     """Memory in bytes; on each GPU if there are several."""
     context_bytes: int
     """Memory of it that each CUDA context takes: one for each program that uses it. 0:
-    nothing, or its node has not told.
+    nothing, or not known.
     """
     compute_capability: str
     """CUDA compute capability."""

@@ -34,11 +34,16 @@ class ReportedGpu:
     links: tuple[tuple[int, str], ...] = ()
     """Index of another GPU of the node and its connection, in order of the index."""
     context_bytes: int | None = None
-    """None: the agent has not measured it since its start, or is too old; a known value stays."""
+    """None: the agent has not measured it since its start, or is too old; a known value stays.
+
+    One that is not less than the memory is no size of a context, and counts as not known."""
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Gpu` that a report sets, without the UUID."""
-        known = {} if self.context_bytes is None else {"context_bytes": self.context_bytes}
+        known: dict[str, object] = {}
+        if self.context_bytes is not None:
+            is_possible = self.context_bytes < self.memory_bytes
+            known = {"context_bytes": self.context_bytes if is_possible else 0}
         return known | {
             "index": self.index,
             "model": self.model[:100],

@@ -119,7 +119,7 @@ class GpuSerializer(RowSerializer[Gpu]):
     context_bytes = serializers.IntegerField(
         read_only=True,
         help_text="Memory of it that each CUDA context takes: one for each program that uses it. "
-        "0: nothing, or its node has not told.",
+        "0: nothing, or not known.",
     )
     held = serializers.BooleanField(
         read_only=True,

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,7 +17,7 @@ from appliance.inventory.endpoints import EndpointAddress, closed_endpoints, sor
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import ReportedGpu, ReportedNode, is_unchanged, record_node_report
 from nodes.version import AGENT_VERSION
-from tests.appliance.conftest import Cast, applied, body
+from tests.appliance.conftest import GIB, Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -80,6 +81,19 @@ def test_context_of_a_gpu_stays_known_until_its_agent_tells_another(
         return int(shown["context_bytes"])
 
     assert [told(b) for b in (None, 415 << 20, None, 0)] == [0, 415 << 20, 415 << 20, 0]
+
+
+@pytest.mark.parametrize(("beyond", "known"), [(-1, 8 * GIB - 1), (0, 0), (1 << 50, 0)])
+def test_context_that_is_no_less_than_the_memory_is_not_known(
+    add_node: AddNode, beyond: int, known: int
+) -> None:
+    node = add_node(memory_bytes=8 * GIB)
+    (plain,) = report_of(node).gpus
+    new = replace(plain, uuid=uuid4(), context_bytes=8 * GIB + beyond)
+    gpus = (replace(plain, context_bytes=8 * GIB + beyond), new)
+    record_node_report(node_id=node.pk, report=report_of(node, gpus=gpus))
+    assert [g.context_bytes for g in node.gpus.all()] == [known, known]
+    assert is_unchanged(node.pk, report_of(node, gpus=gpus))
 
 
 def test_request_for_a_newer_cuda_version_is_queued(
