@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 from uuid import UUID
 
@@ -21,7 +22,12 @@ from appliance.allocations.placement import (
     mismatch,
     share_of,
 )
-from appliance.allocations.snapshot import ActiveAllocations, PendingAllocation, SchedulerSnapshot
+from appliance.allocations.snapshot import (
+    ActiveAllocations,
+    PendingAllocation,
+    Reservation,
+    SchedulerSnapshot,
+)
 
 
 def reason_against(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> str:
@@ -54,6 +60,19 @@ def place_on_empty(gpus: Sequence[GpuCapacity], request: Request) -> Placement |
         if len(group) == request.gpu_count:
             return Placement(tuple(group))
     return None
+
+
+def unused_part(snapshot: SchedulerSnapshot, r: Reservation, request: Request) -> Request:
+    """Return what is left of the request of a reservation, with as many GPUs as match it.
+
+    A GPU that no longer matches, or has left the pool, must not end the reservation of the others.
+    """
+    active = snapshot.active.values()
+    used = [s.gpu_id for a in active if a.reservation_id == r.id for s in a.shares]
+    unused, in_use = max(0, request.gpu_count - len(used)), frozenset(used)
+    gpus = snapshot.pools[r.pool_id].gpus
+    matching = (g for g in gpus if g.gpu_id not in in_use and not mismatch(g, request))
+    return replace(request, gpu_count=sum(1 for _ in islice(matching, unused)))
 
 
 def explain(gpus: Sequence[GpuCapacity], pools: str, request: Request) -> str:

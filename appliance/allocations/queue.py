@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from appliance.allocations.feasibility import place_on_empty
+from appliance.allocations.feasibility import unused_part
 from appliance.allocations.limits import check_limits, check_readable
 from appliance.allocations.placement import NoPlacement, Placement, place
 from appliance.allocations.reclaim import reclaim
@@ -203,8 +203,8 @@ def check_reservation(
         )
     pool = snapshot.pools[pool_id]
     gpus = subtract_shares(pool.gpus, placement.shares)
-    rest = replace(r.request, gpu_count=r.request.gpu_count - snapshot.reserved_gpus_in_use(r))
-    if rest.gpu_count <= 0 or not place_on_empty(pool.gpus, rest):  # complete, or impossible here
+    rest = unused_part(snapshot, r, r.request)
+    if not rest.gpu_count:  # complete, or impossible here
         return None
     if not begun:
         ended = [
@@ -219,6 +219,6 @@ def check_reservation(
         return None
     return Wait(
         WaitingRule.RESERVATION,
-        f"{r.request} are kept for a reservation from {r.starts_at:%Y-%m-%d %H:%M} to "
+        f"{rest} are kept for a reservation from {r.starts_at:%Y-%m-%d %H:%M} to "
         f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before.",
     )

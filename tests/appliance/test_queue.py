@@ -423,11 +423,38 @@ def test_started_reservation_preempts_up_to_its_size() -> None:
     ), "allocations were evicted before the reservation starts"
 
 
-def test_reservation_larger_than_the_pool_is_ignored() -> None:
-    impossible = replace(RESERVED, request=Request(9, 100), starts_at=NOW - timedelta(minutes=1))
-    assert isinstance(
-        decide(snapshot([gpu(1)], reservations=[impossible]), pending(1, Request(1, 50)))[1], Start
-    )
+def test_reservation_keeps_as_many_gpus_as_match() -> None:
+    all_eight = replace(RESERVED, request=Request(8, 100), starts_at=NOW - timedelta(minutes=1))
+    matching = [gpu(i) for i in range(1, 7)]
+    gpus = [*matching, *(replace(gpu(i), context_bytes=gpu(i).memory_bytes) for i in (7, 8))]
+    asked = pending(1, Request(1, 50))
+
+    def decided(gpus: list[GpuCapacity], used: int) -> Start | Wait:
+        own = Request(used, 100)
+        held = [running(9, matching, own, reservation_id=all_eight.id)] if used else []
+        return decide(snapshot(gpus, held, reservations=[all_eight]), asked)[1]
+
+    for registered in (gpus, matching):
+        for used in (0, 5):
+            outcome = decided(registered, used)
+            assert isinstance(outcome, Wait) and outcome.rule is WaitingRule.RESERVATION
+            assert f"{6 - used} × 100 % are kept" in outcome.reason
+
+
+def test_reservation_that_uses_all_gpus_that_match_keeps_no_other() -> None:
+    two = replace(RESERVED, request=Request(2, 10), starts_at=NOW - timedelta(minutes=1))
+    own = running(9, [gpu(1)], Request(1, 100), reservation_id=two.id)
+    small = replace(gpu(2), context_bytes=gpu(2).memory_bytes // 5)
+    state = snapshot([gpu(1), small], [own], reservations=[two])
+    assert isinstance(decide(state, pending(1, Request(1, 100)))[1], Start)
+
+
+def test_reservation_that_no_gpu_matches_is_ignored() -> None:
+    begun = replace(RESERVED, starts_at=NOW - timedelta(minutes=1))
+    small = replace(gpu(1), context_bytes=gpu(1).memory_bytes // 10)
+    reserved = replace(begun, request=Request(1, 10))
+    outcome = decide(snapshot([small], reservations=[reserved]), pending(1, Request(1, 50)))[1]
+    assert isinstance(outcome, Start)
 
 
 # ---- forecasts ----
