@@ -13,7 +13,7 @@ from uuid import UUID
 
 from appliance.allocations.feasibility import unused_part
 from appliance.allocations.limits import check_limits, check_readable
-from appliance.allocations.placement import NoPlacement, Placement, place
+from appliance.allocations.placement import GpuCapacity, NoPlacement, Placement, place
 from appliance.allocations.reclaim import reclaim
 from appliance.allocations.snapshot import (
     PendingAllocation,
@@ -220,5 +220,15 @@ def check_reservation(
     return Wait(
         WaitingRule.RESERVATION,
         f"{rest} are kept for a reservation from {r.starts_at:%Y-%m-%d %H:%M} to "
-        f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before.",
+        f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before."
+        + describe_unusable(pool.gpus),
     )
+
+
+def describe_unusable(gpus: Sequence[GpuCapacity]) -> str:
+    """Return a sentence on the GPUs that cannot serve a reservation, or an empty string."""
+    reasons = [g.unusable_reason for g in gpus if not g.usable]
+    if not reasons:
+        return ""
+    others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f" Not usable: {reasons[0]}{others}."

@@ -72,9 +72,9 @@ def load_gpus(
 ) -> list[tuple[UUID, str, GpuCapacity]]:
     """Return pool id, node name and capacity of the given GPUs, or of all GPUs in pools.
 
-    One that cannot be read is logged and left out, so that nothing starts on it. A partition
-    counts as taken until its node has reported its release. Reachability is not considered, see
-    `apply_reachability`.
+    One that cannot be read is logged and unusable: without it, a reservation that needs it would
+    be impossible and keep nothing. A partition counts as taken until its node has reported its
+    release. Reachability is not considered, see `apply_reachability`.
     """
     rows: Iterable[Sequence[Any]]
     if gpu_ids is not None and len(ids := list(gpu_ids)) <= MAX_PREPARED_IDS:
@@ -86,13 +86,13 @@ def load_gpus(
         if node_ids is not None:
             gpus = gpus.filter(node_id__in=list(node_ids))
         rows = gpus.values_list(*GpuRow._fields)
-    found, _ = convert_each(
+    found, failed = convert_each(
         "scheduler: reading of GPU",
         [GpuRow(*columns) for columns in rows],
         lambda row: (row.pool_id, row.node__name, gpu_capacity(row)),
         lambda row: row.pk,
     )
-    return found
+    return found + [(row.pool_id, row.node__name, unreadable_gpu(row)) for row in failed]
 
 
 def gpu_capacity(row: GpuRow) -> GpuCapacity:
@@ -111,6 +111,13 @@ def gpu_capacity(row: GpuRow) -> GpuCapacity:
         parse_version(row.node__cuda_version) if row.node__cuda_version else (),
         row.context_bytes,
     )
+
+
+def unreadable_gpu(row: GpuRow) -> GpuCapacity:
+    """Return a GPU on which nothing can be placed. Any column but the ids may be damaged."""
+    memory_bytes = row.memory_bytes if isinstance(row.memory_bytes, int) else 0
+    reason = f"GPU {row.index} of {row.node__name} cannot be read; see the log of the appliance"
+    return GpuCapacity(row.pk, row.node_id, memory_bytes, 0, 0, False, reason, str(row.model))
 
 
 def labels_of(row: GpuRow) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""Rows that the scheduler cannot read keep what others were promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from appliance.accounts.models import Project, User
+from appliance.allocations import scheduler
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Gpu, Node
+from appliance.pools.models import Pool, Reservation
+from appliance.runtime import each
+from tests.appliance.conftest import Cast
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+URL = "/api/v1/allocations"
+
+
+@pytest.fixture(autouse=True)
+def no_known_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(each, "_failures", {})
+
+
+def queue_request(client: Any, name: str, **values: Any) -> None:
+    content = {"percent": 10, "name": name, "allow_pending": True} | values
+    assert client.post(URL, content, format="json").status_code == 202
+
+
+def reserve(gpu_count: int) -> Reservation:
+    now = timezone.now()
+    return Reservation.objects.create(
+        name="reserved",
+        pool=Pool.objects.get(name="default"),
+        project=Project.objects.get(name="default"),
+        gpu_count=gpu_count,
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+    )
+
+
+def test_gpu_that_cannot_be_read_does_not_void_a_reservation(
+    cast: Cast, client_of: Clients, add_node: AddNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue_request(client_of(cast.alice), "other")
+    for name in ("bad", "good"):
+        add_node(name)
+    reserve(2)
+    Node.objects.filter(name="bad").update(isolation="nonsense")
+    scheduler.run_tick()
+    other = Allocation.objects.get(name="other")
+    assert (other.state, other.waiting_rule) == ("queued", "reservation")
+    assert "Not usable: GPU 0 of bad cannot be read; see the log" in other.waiting_reason
+    assert caplog.text.count("reading of GPU failed") == 1
+
+
+def test_request_of_a_reservation_is_told_of_the_gpu_that_cannot_be_read(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    for name in ("bad", "good"):
+        add_node(name)
+    reservation = reserve(2)
+    Node.objects.filter(name="bad").update(isolation="nonsense")
+    values = {"percent": 100, "gpu_count": 2, "reservation_id": str(reservation.pk)}
+    queue_request(client_of(cast.alice), "reserved", allow_pending=False, **values)
+    waiting = Allocation.objects.get(name="reserved")
+    assert (waiting.state, waiting.waiting_rule) == ("queued", "capacity")
+    assert "1 usable GPU (GPU 0 of bad cannot be read" in waiting.waiting_reason
+
+
+def test_gpu_serves_again_when_it_can_be_read(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node("bad")
+    Gpu.objects.update(labels=["nonsense"])
+    queue_request(client_of(cast.alice), "waits", allow_pending=False)
+    assert Allocation.objects.get(name="waits").state == "queued"
+    Gpu.objects.update(labels={})
+    scheduler.verify_index()
+    scheduler.run_tick()
+    assert Allocation.objects.get(name="waits").state == "preparing"
