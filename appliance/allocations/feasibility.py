@@ -31,8 +31,13 @@ from appliance.allocations.snapshot import (
 
 
 def reason_against(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> str:
-    """Return why the request can never start with these GPUs and limits, or an empty string."""
+    """Return why the request can never start with these GPUs and limits, or an empty string.
+
+    What could start in a pool that cannot be read is unknown.
+    """
     pools = [snapshot.pools[p] for p in pending.pools if p in snapshot.pools]
+    if any(pool.unreadable for pool in pools):
+        return ""
     found = [p for pool in pools if (p := place_on_empty(pool.gpus, pending.request))]
     if not found:
         names = " or ".join(pool.name for pool in pools)

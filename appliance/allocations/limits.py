@@ -6,6 +6,7 @@ from appliance.allocations.placement import Placement
 from appliance.allocations.snapshot import (
     Entitlement,
     PendingAllocation,
+    PoolCapacity,
     SchedulerSnapshot,
     Subject,
     Wait,
@@ -13,8 +14,15 @@ from appliance.allocations.snapshot import (
 )
 
 
-def check_readable(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Wait | None:
-    """Return a wait if a quota of the request's subjects could not be read, or None."""
+def check_readable(
+    snapshot: SchedulerSnapshot, pending: PendingAllocation, pool: PoolCapacity
+) -> Wait | None:
+    """Return a wait if the pool or a quota of the request's subjects could not be read, or None."""
+    if pool.unreadable:
+        return Wait(
+            WaitingRule.ERROR,
+            f"The appliance failed to read pool {pool.name} and tries again; see its log.",
+        )
     for subject in pending.subjects:
         entitlement = snapshot.entitlements.get(subject)
         if entitlement and entitlement.unreadable:

@@ -122,7 +122,7 @@ def try_pool(
     first: PendingAllocation | None,
 ) -> Start | Wait:
     """Place a request in one pool and check limits, order and reservations."""
-    if wait := check_readable(snapshot, pending):
+    if wait := check_readable(snapshot, pending, pool):
         return wait
     key = (pool_id, pending.request, pending.growth)
     if reason := snapshot.failed_placements.get(key):

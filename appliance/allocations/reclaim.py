@@ -29,7 +29,7 @@ def reclaim(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Wait | N
     """Return a wait for evictions that are under way, or for new ones, or None."""
     for pool_id in pending.pools:
         pool = snapshot.pools.get(pool_id)
-        if pool is None:
+        if pool is None or pool.unreadable:
             continue
         leaving = [a for a in snapshot.active.values() if a.leaving and a.pool_id == pool_id]
         gpus = add_shares(pool.gpus, (s for a in leaving for s in a.shares))

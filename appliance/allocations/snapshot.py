@@ -189,6 +189,8 @@ class PoolCapacity:
     name: str
     gpus: Sequence[GpuCapacity]
     policies: Sequence[Policy] = DEFAULT_POLICIES
+    unreadable: bool = False
+    """The pool could not be read: nothing starts in it, and nothing is evicted for a start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class PoolRule:
     fallbacks: tuple[UUID, ...]
     allowed_projects: frozenset[UUID] | None
     """None: all projects."""
+    unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +72,25 @@ UNREADABLE = Entitlement("", unreadable=True)
 
 
 def load_rules() -> Rules:
-    """Return the rules. Rows that cannot be read are logged.
+    """Return the rules. Rows that cannot be read are logged and marked.
 
-    Such a pool is left out. A quota or reservation is marked instead: without it, its subject or
-    others would get GPUs that they must not have.
+    Without the pool, its requests would be refused as those of a deleted one. Without the quota or
+    reservation, its subject or others would get GPUs that they must not have.
     """
-    rows, _ = convert_each(
-        "scheduler: reading of pool", pools.Pool.objects.all(), rule_of, lambda p: p.name
-    )
     return Rules(
-        dict(rows),
+        load_pools(),
         load_entitlements(),
         load_reservations(),
         load_past_use(),
         dict(Project.objects.exclude(department=None).values_list("pk", "department_id")),
     )
+
+
+def load_pools() -> dict[UUID, PoolRule]:
+    found, failed = convert_each(
+        "scheduler: reading of pool", pools.Pool.objects.all(), rule_of, lambda p: p.name
+    )
+    return dict(found) | {p.pk: PoolRule(p.name, (), (), None, unreadable=True) for p in failed}
 
 
 def rule_of(p: pools.Pool) -> tuple[UUID, PoolRule]:
@@ -148,7 +153,10 @@ def load_snapshot(
     gpus, active, rules = state or (load_pool_gpus(), load_active_allocations(), load_rules())
     snapshot = SchedulerSnapshot(
         now,
-        {i: PoolCapacity(p.name, gpus.get(i, []), p.policies) for i, p in rules.pools.items()},
+        {
+            i: PoolCapacity(p.name, gpus.get(i, []), p.policies, p.unreadable)
+            for i, p in rules.pools.items()
+        },
         active,
         rules.entitlements,
         [r for r in rules.reservations if r.ends_at > now],

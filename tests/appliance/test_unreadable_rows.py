@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from appliance.accounts.models import Project, User
 from appliance.allocations import scheduler
+from appliance.allocations.index import index
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Gpu, Node
 from appliance.pools.models import Pool, Reservation
@@ -86,3 +87,59 @@ def test_gpu_serves_again_when_it_can_be_read(
     scheduler.verify_index()
     scheduler.run_tick()
     assert Allocation.objects.get(name="waits").state == "preparing"
+
+
+def damage(pool: str) -> None:
+    Pool.objects.filter(name=pool).update(policies=["nonsense"])
+    index.reset()
+
+
+def test_request_for_a_pool_that_cannot_be_read_is_not_told_that_it_was_deleted(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node()
+    damage("default")
+    queue_request(client_of(cast.alice), "waits", allow_pending=False)
+    waiting = Allocation.objects.get(name="waits")
+    assert (waiting.state, waiting.waiting_rule) == ("queued", "error")
+    assert "failed to read pool default" in waiting.waiting_reason
+
+
+def test_fallback_that_cannot_be_read_makes_no_request_impossible(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node()
+    spare = Pool.objects.create(name="spare")
+    Pool.objects.filter(name="default").update(fallbacks=[str(spare.pk)])
+    damage("spare")
+    queue_request(client_of(cast.alice), "waits", gpu_count=2, allow_pending=False)
+    waiting = Allocation.objects.get(name="waits")
+    assert (waiting.state, waiting.waiting_rule) == ("queued", "capacity")
+
+
+def test_nothing_is_evicted_for_a_start_in_a_pool_that_cannot_be_read(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    spare = Pool.objects.create(name="spare")
+    Gpu.objects.filter(node=add_node("a")).update(pool=spare)
+    low = {"percent": 100, "preemptible": True, "priority": 10}
+    queue_request(client_of(cast.alice), "victim", pool="spare", **low)
+    Allocation.objects.update(active_at=timezone.now(), created_at=timezone.now())
+    Pool.objects.filter(name="default").update(fallbacks=[str(spare.pk)])
+    damage("spare")
+    queue_request(client_of(cast.alice), "waits", percent=100)
+    found = dict(Allocation.objects.values_list("name", "state"))
+    assert found == {"victim": "preparing", "waits": "queued"}
+
+
+def test_start_of_others_is_forecast_while_a_pool_cannot_be_read(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    spare = Pool.objects.create(name="spare")
+    Gpu.objects.filter(node=add_node("a")).update(pool=spare)
+    alice = client_of(cast.alice)
+    queue_request(alice, "ends", pool="spare", lifetime_seconds=3600)
+    damage("spare")
+    queue_request(alice, "waits")
+    waiting = Allocation.objects.get(name="waits")
+    assert alice.get(f"{URL}/{waiting.pk}/explanation").status_code == 200
