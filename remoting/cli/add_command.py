@@ -15,8 +15,10 @@ from remoting.cli.api import EXIT_CONFLICT, EXIT_USAGE, Api, ApiError
 from remoting.cli.prompts import ask, has_terminal
 
 POLL_SECONDS = 0.3
-AGENT = "Repeat with --agent, or write it to standard input."
-ONE_LINE = "Write it to standard input: an empty line if sudo requires none."
+IN_A_LOOP = "In a loop that reads a file, add: </dev/tty"
+AGENT = f"Repeat with --agent or --password-stdin. {IN_A_LOOP}"
+ONE_LINE = f"Repeat with --password-stdin, and an empty line if sudo requires none. {IN_A_LOOP}"
+PASSWORD = f"Repeat with --key, --agent or --password-stdin. {IN_A_LOOP}"
 MARKS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
@@ -29,6 +31,7 @@ def add(
     software_gpus: int,
     addresses: list[str],
     host_key_sha256: str,
+    password_stdin: bool,
 ) -> None:
     """Enrol a machine over SSH and block until the enrolment task ends.
 
@@ -43,7 +46,7 @@ def add(
         "software_gpus": software_gpus,
         "addresses": addresses,
     }
-    body |= read_credentials(username, host, key, agent)
+    body |= read_credentials(username, host, key, agent, password_stdin)
     task = start_enrolment(api, body, host_key_sha256)
     follow_task(api, task)
 
@@ -62,19 +65,23 @@ def parse_destination(destination: str) -> tuple[str, int, str]:
     )
 
 
-def read_credentials(username: str, host: str, key: Path | None, agent: bool) -> dict[str, Any]:
+def read_credentials(
+    username: str, host: str, key: Path | None, agent: bool, stdin: bool
+) -> dict[str, Any]:
     if agent:
         return {"use_agent": True}
     if key is not None:
         found: dict[str, Any] = {"private_key": key.read_text()}
         if "ENCRYPTED" in found["private_key"]:
-            found["passphrase"] = ask(f"Passphrase of {key}: ", AGENT)
+            found["passphrase"] = ask(f"Passphrase of {key}: ", AGENT, reads_stdin=stdin)
         if username != "root":
             found["sudo_password"] = ask(
-                f"Password of {username} for sudo (empty if sudo requires none): ", ONE_LINE
+                f"Password of {username} for sudo (empty if sudo requires none): ",
+                ONE_LINE,
+                reads_stdin=stdin,
             )
         return found
-    return {"password": ask(f"Password of {username}@{host}: ", "Repeat with --key or --agent.")}
+    return {"password": ask(f"Password of {username}@{host}: ", PASSWORD, reads_stdin=stdin)}
 
 
 def start_enrolment(api: Api, body: dict[str, Any], host_key_sha256: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.device_login import sign_in_by_code
-from remoting.cli.prompts import ask, has_terminal
+from remoting.cli.prompts import PasswordStdin, ask, has_terminal
 from remoting.cli.second_factor_commands import print_recovery_codes, print_secret
 
 NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
 REPEATED = "New password again: "
 CODE = "Code of the authenticator app, or a recovery code: "
-OTHER_WAYS = "Repeat with --device, or with --token-stdin and a token."
+OTHER_WAYS = "Repeat with --device, --password-stdin, or --token-stdin and a token."
 
 
 def login(
@@ -35,6 +35,7 @@ def login(
         bool,
         typer.Option("--token-stdin", help="Read an API token from standard input. Asks nothing."),
     ] = False,
+    password_stdin: PasswordStdin = False,
 ) -> None:
     """Sign in. Stores the URL, the CA and a token in a private file.
 
@@ -45,9 +46,10 @@ def login(
         store_token(rest.Context(url, sys.stdin.readline().strip(), pem))
         return
     anonymous = rest.Api(rest.Context(url, "", pem, rest.known_device(url)))
-    password = "" if device else ask(f"Password of {username} (empty: by a code): ", OTHER_WAYS)
+    question = f"Password of {username} (empty: by a code): "
+    password = "" if device else ask(question, OTHER_WAYS, reads_stdin=password_stdin)
     if password:
-        response = send(anonymous, {"username": username, "password": password})
+        response = send(anonymous, {"username": username, "password": password}, password_stdin)
     else:
         response = sign_in_by_code(anonymous, url)
     path = rest.save_context(rest.Context(url, response["token"], pem, anonymous.device))
@@ -86,29 +88,29 @@ def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
     return pem
 
 
-def send(anonymous: rest.Api, body: dict[str, str]) -> dict[str, Any]:
+def send(anonymous: rest.Api, body: dict[str, str], stdin: bool) -> dict[str, Any]:
     """Send a login, and again with each thing that the appliance asks for. Return the response."""
     while True:
         try:
             response = anonymous.request("POST", "login", body)
         except rest.ApiError as error:
-            add_missing(body, error)
+            add_missing(body, error, stdin)
             continue
         if not response["must_change_password"]:
             return response
-        body["new_password"] = ask_new_password()
+        body["new_password"] = ask_new_password(stdin)
 
 
-def ask_new_password() -> str:
+def ask_new_password(stdin: bool = False) -> str:
     """Ask for a password twice, and again until both are equal. A script gives it once."""
     while True:
-        password = ask(NEW_PASSWORD, OTHER_WAYS)
-        if not has_terminal() or ask(REPEATED, OTHER_WAYS) == password:
+        password = ask(NEW_PASSWORD, OTHER_WAYS, reads_stdin=stdin)
+        if stdin or ask(REPEATED, OTHER_WAYS) == password:
             return password
         typer.echo("The two passwords differ. Type them again.", err=True)
 
 
-def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
+def add_missing(body: dict[str, str], error: rest.ApiError, stdin: bool) -> None:
     """Ask for what the refusal names and add it to the login. Raises the error if it is another."""
     asked = error.code in ("second_factor_required", "second_factor_setup_required")
     if not asked or "code" in body:
@@ -117,8 +119,8 @@ def add_missing(body: dict[str, str], error: rest.ApiError) -> None:
         typer.echo("A second factor is required of your account.")
         print_secret(error.fields)
     if error.fields.get("must_change_password") and "new_password" not in body:
-        body["new_password"] = ask_new_password()
-    body["code"] = ask(CODE, OTHER_WAYS, hidden=False).strip()
+        body["new_password"] = ask_new_password(stdin)
+    body["code"] = ask(CODE, OTHER_WAYS, hidden=False, reads_stdin=stdin).strip()
 
 
 def store_token(context: rest.Context) -> None:

@@ -13,6 +13,7 @@ from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.label_options import LabelFilter, Labels, apply_label_changes
 from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.prompts import PasswordStdin
 
 node_app = typer.Typer(no_args_is_help=True, help="Manage nodes: servers with GPUs.")
 
@@ -67,6 +68,7 @@ def node_add(
     host_key_sha256: Annotated[
         str, typer.Option(help="SHA-256 fingerprint of the host key. Prompts if not given.")
     ] = "",
+    password_stdin: PasswordStdin = False,
 ) -> None:
     """Enrol a machine over SSH: confirm its host key, run preflight checks, install the agent."""
     add_command.add(
@@ -77,6 +79,7 @@ def node_add(
         software_gpus=software_gpus,
         addresses=address or [],
         host_key_sha256=host_key_sha256,
+        password_stdin=password_stdin,
     )
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import getpass
 import sys
+from typing import Annotated
 
 import typer
 
 from remoting.cli.api import EXIT_USAGE, ApiError
+
+PasswordStdin = Annotated[
+    bool,
+    typer.Option(
+        "--password-stdin",
+        help="Read each password and code that is asked for from a line of standard input.",
+    ),
+]
 
 
 def has_terminal() -> bool:
@@ -15,16 +24,19 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def ask(prompt: str, instead: str, *, hidden: bool = True) -> str:
-    """Ask in the terminal, hidden without echo. Without a terminal, read a line and show nothing.
+def ask(prompt: str, instead: str, *, hidden: bool = True, reads_stdin: bool = False) -> str:
+    """Ask in the terminal, hidden without echo. With `reads_stdin`, read a line and show nothing.
 
-    Standard input decides: a command without it must not ask at the terminal of its session.
-    Blocks until there is an answer. Raises ApiError with `instead`, a sentence that says how to
-    repeat the command, at the end of standard input.
+    Standard input decides: a command without it must not ask at the terminal of its session. What
+    is not a terminal is not read unless the user says so: it may be the list of a loop. Blocks
+    until there is an answer. Raises ApiError with `instead`, a sentence that says how to repeat the
+    command, without a terminal or at the end of standard input.
     """
+    question = prompt.rstrip(": ")
+    if reads_stdin:
+        if sys.stdin is not None and (line := sys.stdin.readline()):
+            return line.rstrip("\n")
+        raise ApiError(f"{question}: standard input has no more lines. {instead}", EXIT_USAGE)
     if has_terminal():
         return getpass.getpass(prompt) if hidden else str(typer.prompt(prompt, prompt_suffix=""))
-    if sys.stdin is not None and (line := sys.stdin.readline()):
-        return line.rstrip("\n")
-    question = prompt.rstrip(": ")
     raise ApiError(f"{question}: there is no terminal to ask in. {instead}", EXIT_USAGE)

@@ -9,7 +9,7 @@ import typer
 
 from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.output import Output, client, show_one
-from remoting.cli.prompts import ask
+from remoting.cli.prompts import PasswordStdin, ask
 
 second_factor_app = typer.Typer(
     no_args_is_help=True, help="Manage your second factor: an authenticator app or passkeys."
@@ -28,11 +28,13 @@ def second_factor_show(output: Output = "table") -> None:
 
 
 @second_factor_app.command("enable")
-def second_factor_enable() -> None:
+def second_factor_enable(password_stdin: PasswordStdin = False) -> None:
     """Set up an authenticator app, or replace it. Needs a sign-in of the last 10 minutes."""
     api = client()
     print_secret(api.request("POST", "second-factor"))
-    code = ask("Code that the app shows now: ", "Repeat in a terminal.", hidden=False).strip()
+    other_ways = "Repeat in a terminal, or with --password-stdin."
+    question = "Code that the app shows now: "
+    code = ask(question, other_ways, hidden=False, reads_stdin=password_stdin).strip()
     response = api.request("POST", "second-factor/confirmation", {"code": code})
     print_recovery_codes(response["recovery_codes"])
 

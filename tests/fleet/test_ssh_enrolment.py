@@ -119,7 +119,7 @@ def test_command_enrols_a_machine(appliance: Appliance, machine: Target) -> None
     env = os.environ | {"BUSBAR_CONTEXT": str(appliance.context), "PYTHONPATH": str(ROOT)}
     key = machine.run("ssh-keygen", "-lf", "/etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[1]
     arguments = ["node", "add", f"ssh://{SUDO_USER}@127.0.0.1:{machine.port}"]
-    arguments += ["--software-gpus", "1", "--host-key-sha256", key]
+    arguments += ["--software-gpus", "1", "--host-key-sha256", key, "--password-stdin"]
     done = subprocess.run(
         [sys.executable, "-m", "remoting.cli.main", *arguments],
         env=env,

@@ -32,7 +32,10 @@ def test_script_gives_each_answer_once(
 ) -> None:
     monkeypatch.setattr("getpass.getpass", fail_if_asked)
     monkeypatch.setattr("sys.stdin", io.StringIO("lamp\n123456\n"))
-    assert ask_new_password() == "lamp" and ask("Code: ", "Repeat.", hidden=False) == "123456"
+    assert ask_new_password(stdin=True) == "lamp"
+    assert ask("Code: ", "Repeat.", hidden=False, reads_stdin=True) == "123456"
+    with pytest.raises(ApiError, match=r"Code: standard input has no more lines. Repeat."):
+        ask("Code: ", "Repeat.", reads_stdin=True)
     assert capsys.readouterr() == ("", "")
 
 
@@ -40,6 +43,8 @@ def test_closed_standard_input_has_no_answer(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(ApiError, match="there is no terminal to ask in"):
         ask("Code: ", "Repeat.")
+    with pytest.raises(ApiError, match="standard input has no more lines"):
+        ask("Code: ", "Repeat.", reads_stdin=True)
 
 
 def test_login_without_a_terminal_says_what_to_repeat_it_with(

@@ -119,8 +119,9 @@ class Desk:
 
     def run(self, account: str, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command. Logins read passwords from stdin, because there is no terminal."""
+        script = command.replace("busbar login ", "busbar login --password-stdin ")
         return subprocess.run(
-            ["/bin/bash", "-c", command],
+            ["/bin/bash", "-c", script],
             env=self.environment(account),
             cwd=self.folder,
             input="".join(f"{word}\n" for word in self.passwords.get(account, ())),
