@@ -14,7 +14,7 @@ ARCHIVE_SHA256='@ARCHIVE_SHA256@'
 ARCHIVE_KIB='@ARCHIVE_KIB@'
 INSTALLED_KIB='@INSTALLED_KIB@'
 TRIES=8
-OTHER_SYSTEM='Use a container or machine with Debian 10, Ubuntu 20.04, RHEL 8 or later.'
+OTHER_SYSTEM='Use a container or machine with Debian 12, Ubuntu 22.04 or newer.'
 OTHER_FOLDER='Choose another folder: sh client.sh --prefix FOLDER'
 
 usage() {

@@ -135,7 +135,7 @@ def fix_of_library(found: Mapping[str, Any], library: Path) -> str:
             " another one, with --prefix FOLDER."
         )
     if OLD_SYSTEM.search(error):
-        return "Use a system with glibc 2.28 or later: Debian 10, Ubuntu 20.04, RHEL 8 or later."
+        return "Use a container or machine with Debian 12, Ubuntu 22.04 or newer."
     if os.environ.get("LD_PRELOAD") and "library" in found:
         return f"Unset LD_PRELOAD ({os.environ['LD_PRELOAD']}), or remove {LIBRARY} from it."
     return KEEP_THE_LIBRARY if is_inside() else INSTALL_AGAIN

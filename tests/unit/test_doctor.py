@@ -143,8 +143,8 @@ def test_slow_copy_is_a_warning(rate: float, state: str) -> None:
     ("error", "fix"),
     [
         ("failed to map segment from shared object", "--prefix FOLDER"),
-        ("version `GLIBC_2.28' not found", "glibc 2.28 or later"),
-        ("Error relocating libcuda.so.1: symbol not found", "glibc 2.28 or later"),
+        ("version `GLIBC_2.28' not found", "Debian 12, Ubuntu 22.04 or newer"),
+        ("Error relocating libcuda.so.1: symbol not found", "Debian 12, Ubuntu 22.04 or newer"),
         ("invalid ELF header", "Install the client again"),
     ],
 )
