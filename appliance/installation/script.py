@@ -20,10 +20,11 @@ TO_PEM = (
 )
 
 REFUSE = (
-    '{ rm -r "$d"; echo "Nothing was run: another machine answers, or the CA was rotated.'
+    '{ echo "Nothing was run: another machine answers, or the CA was rotated.'
     ' Take a new line from: busbar install-line" >&2; false; }'
 )
-"""Not `exit`, which would end the shell of the person who pasted the line."""
+REMOVE_AT_END = """trap 'rm -r "$d"' EXIT; trap 'exit 130' HUP INT TERM"""
+"""For a subshell: traps of the shell in which the line was pasted hold until that shell ends."""
 
 
 def installation_script(url: str, authority: PinnedAuthority, packages: Packages) -> str:
@@ -61,5 +62,5 @@ def wget_line(url: str, ca_sha256: str) -> str:
 
 def line(ca_sha256: str, fetch_ca: str, fetch_script: str) -> str:
     compare = f'{{ echo "{ca_sha256}  $d/ca.der" | sha256sum -c || {REFUSE}; }}'
-    run = 'sh "$d/client.sh" && rm -r "$d"'
-    return " && ".join(("d=$(mktemp -d)", fetch_ca, compare, TO_PEM, fetch_script, run))
+    steps = " && ".join((fetch_ca, compare, TO_PEM, fetch_script, 'sh "$d/client.sh"'))
+    return f"d=$(mktemp -d) && ({REMOVE_AT_END}; {steps})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -163,3 +164,34 @@ def test_line_leaves_no_temporary_folder(user: Context, machine: Bare, is_wrong:
     assert f"ended with {int(is_wrong)}" in done.stdout
     assert ("Take a new line from: busbar install-line" in done.stderr) == is_wrong
     assert not list(machine.home.glob("tmp.*"))
+
+
+FAULTY_CURL = {
+    "unreachable": "exit 7",
+    "refused script": 'case "$*" in *client.sh*) exit 22 ;; esac; exec $real "$@"',
+    "interrupted": "kill -INT $PPID",
+    "stopped": "kill -TERM $PPID",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY_CURL)
+def test_line_that_fails_leaves_no_temporary_folder(
+    user: Context, machine: Bare, fault: str
+) -> None:
+    curl = machine.folder / "bin" / "curl"
+    real = os.readlink(curl)
+    curl.unlink()
+    curl.write_text(f"#!/bin/sh\nreal={real}\n{FAULTY_CURL[fault]}\n")
+    curl.chmod(0o755)
+    line = Api(user).request("GET", "client-installation")["curl_line"]
+    assert machine.run("sh", "-c", line).returncode != 0
+    assert not list(machine.home.iterdir())
+
+
+def test_line_whose_script_fails_leaves_no_temporary_folder(
+    user: Context, new_machine: Callable[..., Bare]
+) -> None:
+    machine = new_machine("curl")
+    line = Api(user).request("GET", "client-installation")["curl_line"]
+    assert "python3 is missing" in machine.run("sh", "-c", line).stderr
+    assert not list(machine.home.iterdir())
