@@ -2,16 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
+from typing import TextIO
 
-archive, prefix, version = sys.argv[1:]
+archive, prefix, version = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3]
 versions = os.path.join(prefix, "lib", "busbar-client")
 commands = os.path.join(prefix, "bin")
+undo = contextlib.ExitStack()
+"""Removes what this installation made, if it fails."""
+
+
+def stop(number: int, frame: object) -> None:
+    sys.exit(f"client.sh: The installation was stopped by {signal.Signals(number).name}.")
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it."""
+    if not os.path.isdir(path):
+        make_folder(os.path.dirname(path))
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):  # by a second installation
+                raise
+        else:
+            undo.callback(remove_if_empty, path)
+
+
+def remove_if_empty(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
+def lock_folders() -> TextIO:
+    """Make the folders, and wait for another installation. Return the lock on them.
+
+    Makes them again if the other one failed and removed them.
+    """
+    while True:
+        is_new = not os.path.isdir(versions)
+        make_folder(versions)
+        make_folder(commands)
+        with contextlib.suppress(FileNotFoundError):
+            lock = open(os.path.join(versions, "lock"), "w")  # noqa: SIM115 - the caller closes it
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
+                if is_new:
+                    undo.callback(remove_lock, lock.name)
+                return lock
+
+
+def remove_lock(path: str) -> None:
+    if os.listdir(versions) == ["lock"]:
+        os.unlink(path)
 
 
 def linked(command: str) -> str:
@@ -44,27 +94,38 @@ def unpack() -> None:
 
 def link(command: str) -> None:
     path = os.path.join(commands, command)
+    is_new = not os.path.lexists(path)
     target = f"../lib/busbar-client/{version}/bin/{command}"
     if os.path.lexists(path + ".new"):
         os.unlink(path + ".new")
     os.symlink(target, path + ".new")
     os.replace(path + ".new", path)
+    if is_new:
+        undo.callback(os.unlink, path)
 
 
+def install() -> None:
+    names = ("busbar", "busbar-python", "busbar-smi")
+    previous = [linked(name) for name in names]
+    target = os.path.join(versions, version)
+    if not os.path.isdir(target):
+        unpack()
+        if not any(previous):  # else commands may name it already
+            undo.callback(shutil.rmtree, target, ignore_errors=True)
+    for name in names:
+        link(name)
+    # Programs that run may still import from the version before this one.
+    for old in set(os.listdir(versions)) - {"lock", version, *previous}:
+        shutil.rmtree(os.path.join(versions, old), ignore_errors=True)
+
+
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+        signal.signal(number, stop)
 try:
-    os.makedirs(versions, exist_ok=True)
-    os.makedirs(commands, exist_ok=True)
-    with open(os.path.join(versions, "lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second installation waits
-        names = ("busbar", "busbar-python", "busbar-smi")
-        previous = [linked(name) for name in names]
-        if not os.path.isdir(os.path.join(versions, version)):
-            unpack()
-        for name in names:
-            link(name)
-        # Programs that run may still import from the version before this one.
-        for old in set(os.listdir(versions)) - {"lock", version, *previous}:
-            shutil.rmtree(os.path.join(versions, old), ignore_errors=True)
+    with undo, lock_folders(), undo:  # the inner one removes before the lock ends
+        install()
+        undo.pop_all()
 except (OSError, tarfile.TarError, EOFError) as error:
     sys.exit(
         f"client.sh: The client was not installed in {prefix}: {error}. Mend that, or choose"
