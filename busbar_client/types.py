@@ -2428,7 +2428,7 @@ class PatchedResizeRequest(TypedDict):
     compute_mode: NotRequired[ComputeModeEnum]
     """Meaning of the percent, as in the request of an allocation. `exclusive`: whole GPUs;
     percent and memory_bytes are ignored. From `exclusive` to another mode: they are 100 and
-    0 if they are omitted.
+    0 if they are omitted, and those of the present size while `exclusive` waits.
 
     * `shared` - shared
     * `capped` - capped

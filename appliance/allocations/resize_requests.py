@@ -47,7 +47,8 @@ def resize(
 
     What needs no more capacity is granted at once. Growth is granted at once if the scheduler finds
     the capacity; otherwise the allocation keeps its size and mode and waits in the queue. The
-    current size and mode as the request withdraw a resize that waits.
+    current size and mode as the request withdraw a resize that waits, and another mode alone
+    withdraws one to whole GPUs.
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
@@ -59,15 +60,8 @@ def resize(
     allocation = allocation_by_id(allocation_id)
     (refusal,) = resize_refusals(user, [allocation])
     raise_refusal(refusal)
-    present = requested_size(allocation)
-    size = Size(
-        present.percent if percent is None else percent,
-        present.memory_bytes if memory_bytes is None else memory_bytes,
-        compute_mode or present.compute_mode,
-    )
-    if compute_mode == ComputeMode.EXCLUSIVE:
-        size = WHOLE  # a size is ignored, as in the request of an allocation
-    if size == present:
+    size = wanted_size(allocation, percent, memory_bytes, compute_mode)
+    if size == requested_size(allocation):
         return
     check_size(size)
     before = values_of(allocation)
@@ -81,6 +75,26 @@ def resize(
     else:
         resizing.grant(allocation)
         run_tick_for_others()
+
+
+def wanted_size(
+    allocation: Allocation, percent: int | None, memory_bytes: int | None, compute_mode: str | None
+) -> Size:
+    if compute_mode == ComputeMode.EXCLUSIVE:
+        return WHOLE  # a size is ignored, as in the request of an allocation
+    present = requested_size(allocation)
+    if compute_mode and waits_for_whole_gpus(allocation):
+        present = resizing.granted_size(allocation, resizing.partitions_of(allocation))
+    return Size(
+        present.percent if percent is None else percent,
+        present.memory_bytes if memory_bytes is None else memory_bytes,
+        compute_mode or present.compute_mode,
+    )
+
+
+def waits_for_whole_gpus(allocation: Allocation) -> bool:
+    wanted, granted = allocation.compute_mode, allocation.granted_compute_mode
+    return wanted == ComputeMode.EXCLUSIVE and granted != ComputeMode.EXCLUSIVE
 
 
 def check_size(size: Size) -> None:

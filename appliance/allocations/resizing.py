@@ -17,6 +17,7 @@ from appliance.activity.tasks import task_end, task_start
 from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
 from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.placement import Request
 from appliance.allocations.sizes import SizedPartition, growth
 from appliance.allocations.snapshot_allocations import load_sized_partitions, placement_request
 from appliance.api.errors import ApplianceError, Code
@@ -55,9 +56,22 @@ class Size:
     memory_bytes: int
     compute_mode: str
 
+    def is_of(self, p: SizedPartition) -> bool:
+        """Return whether the size gives the partition what it has."""
+        request = Request(1, self.percent, self.memory_bytes)
+        return p.size_for(request) == (p.compute_percent, p.memory_bytes)
+
 
 def requested_size(allocation: Allocation) -> Size:
     return Size(allocation.percent, allocation.memory_bytes, allocation.compute_mode)
+
+
+def granted_size(allocation: Allocation, partitions: Sequence[SizedPartition]) -> Size:
+    """Return the size of the partitions as a request would state it."""
+    percent, memory_bytes = partitions[0].compute_percent, partitions[0].memory_bytes
+    mode = allocation.granted_compute_mode
+    sizes = [Size(percent, 0, mode), Size(0, memory_bytes, mode), Size(percent, memory_bytes, mode)]
+    return next((s for s in sizes if all(map(s.is_of, partitions))), sizes[-1])
 
 
 def request_size(allocation: Allocation, size: Size, user: User) -> None:

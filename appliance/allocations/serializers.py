@@ -281,7 +281,7 @@ class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
         required=False,
         help_text="Meaning of the percent, as in the request of an allocation. `exclusive`: whole "
         "GPUs; percent and memory_bytes are ignored. From `exclusive` to another mode: they are "
-        "100 and 0 if they are omitted.",
+        "100 and 0 if they are omitted, and those of the present size while `exclusive` waits.",
     )
 
 

@@ -118,6 +118,42 @@ def test_present_mode_and_size_withdraw_a_mode_that_waits(alice: Client) -> None
     assert modes(alice, pk) == ("shared",) * 3 and alice.granted(pk) == (30, 3 * GIB)
 
 
+@pytest.mark.parametrize(
+    ("asked", "stated", "granted"),
+    [
+        ({"percent": 30}, (30, 0), (30, 3 * GIB)),
+        ({"memory_bytes": 3 * GIB + 1}, (0, 3 * GIB + (2 << 20)), (31, 3 * GIB + (2 << 20))),
+        ({"percent": 20, "memory_bytes": GIB}, (20, GIB), (20, GIB)),
+    ],
+    ids=["percent", "memory", "both"],
+)
+@pytest.mark.parametrize("mode", ["shared", "capped"])
+def test_mode_alone_withdraws_a_wait_for_the_whole_gpu(
+    alice: Client,
+    mode: str,
+    asked: dict[str, int],
+    stated: tuple[int, int],
+    granted: tuple[int, int],
+) -> None:
+    pk, other = alice.allocate(**asked), alice.allocate(percent=60)
+    alice.resize(pk, compute_mode="exclusive")
+    back = alice.resize(pk, compute_mode=mode)
+    assert back["resize"]["state"] == "applying" and back["waiting_reason"] == ""
+    assert (back["percent"], back["memory_bytes"]) == stated
+    alice.client.delete(f"{URL}/{other}")
+    report(alice.node)
+    assert modes(alice, pk) == (mode,) * 3 and alice.granted(pk) == granted
+
+
+def test_size_is_changed_from_the_present_one_while_a_wait_for_the_whole_gpu_ends(
+    alice: Client,
+) -> None:
+    pk, _ = alice.allocate(percent=30), alice.allocate(percent=60)
+    alice.resize(pk, compute_mode="exclusive")
+    alice.resize(pk, compute_mode="shared", memory_bytes=GIB)
+    assert alice.granted(pk) == (30, GIB)
+
+
 def test_same_mode_changes_nothing(alice: Client) -> None:
     pk = alice.allocate(percent=30, compute_mode="capped")
     before, generation = alice.read(pk), Node.objects.get().generation
