@@ -167,18 +167,34 @@ def assert_allocation_is_held_and_released(appliance: Appliance, run_module: Run
     assert not held["changed"] and held["allocation"]["id"] == created["id"]
     options["percent"] = 40
     resized = run_module("allocation", **options)
-    assert resized["changed"] and resized["allocation"]["id"] == created["id"]
+    assert resized.get("changed"), resized
+    assert resized["allocation"]["id"] == created["id"]
     assert resized["allocation"]["resize"] is None, "the module must wait for the size"
     assert resized["allocation"]["partitions"][0]["compute_percent"] == 40
     assert not run_module("allocation", **options)["changed"]
+    assert_mode_is_changed_once(appliance, run_module, resized["allocation"], options)
+    assert run_module("allocation", state="absent", **options)["changed"]
+    assert not appliance.api.items("partitions"), "the module must wait for the release"
+
+
+def assert_mode_is_changed_once(
+    appliance: Appliance, run_module: RunModule, held: dict[str, Any], options: dict[str, Any]
+) -> None:
+    def modes() -> tuple[str, str]:
+        row = appliance.api.request("GET", f"allocations/{held['id']}")
+        return row["compute_mode"], row["granted_compute_mode"]
+
     options["compute_mode"] = "guaranteed"
     checked = run_module("allocation", check=True, **options)
     assert checked["changed"] and checked["diff"]["after"]["compute_mode"] == "guaranteed"
+    assert modes() == ("capped", "capped"), "check mode must change nothing"
     changed = run_module("allocation", **options)
-    assert changed["changed"] and changed["allocation"]["granted_compute_mode"] == "guaranteed"
-    assert not run_module("allocation", **options)["changed"]
-    assert run_module("allocation", state="absent", **options)["changed"]
-    assert not appliance.api.items("partitions"), "the module must wait for the release"
+    assert changed["changed"] and changed["diff"] == checked["diff"]
+    assert changed["allocation"]["id"] == held["id"] and modes() == ("guaranteed", "guaranteed")
+    version = changed["allocation"]["version"]
+    for check in (False, True):
+        again = run_module("allocation", check=check, **options)
+        assert not again["changed"] and again["allocation"]["version"] == version
 
 
 @needs_root
