@@ -6,7 +6,6 @@ import pytest
 from django.conf import settings
 
 from tests.appliance.commands_in_process import Busbar
-from tests.appliance.suspending_client import Client
 
 pytestmark = [
     pytest.mark.django_db(databases=list(settings.DATABASES)),
@@ -41,10 +40,3 @@ def test_refusal_names_options_and_arguments(
 def test_refusal_of_any_operation_names_the_fields_of_rest(busbar: Busbar) -> None:
     done = busbar("api", "POST", "allocations", "-d", '{"gpu_count": 0}')
     assert done.status == 2 and "gpu_count: " in done.err, done
-
-
-def test_size_of_an_allocation_cannot_be_zero_in_both(
-    alice: Client, busbar_of_alice: Busbar
-) -> None:
-    done = busbar_of_alice("resize", alice.allocate(), "-p", "0", "-m", "0B")
-    assert done.status == 2 and "--memory" in done.err, done

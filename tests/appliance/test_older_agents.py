@@ -14,6 +14,7 @@ from appliance.fleet.reports import parse_inventory
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import record_node_report
 from nodes.protocol import fleet_pb2
+from tests.appliance.commands_in_process import BusbarOf
 from tests.appliance.conftest import GIB, Cast, body
 from tests.appliance.test_inventory import report_of
 from tests.appliance.test_resizing import URL, Client, kinds, report
@@ -92,3 +93,11 @@ def test_agent_that_cannot_resize_is_named_and_nothing_changes(
     assert Node.objects.get().generation == generation
     report_newer_agent(alice.node)
     alice.resize(pk, **change)
+
+
+def test_command_names_the_agent_that_cannot_resize(alice: Client, busbar_of: BusbarOf) -> None:
+    pk = alice.allocate(percent=30)
+    report_older_agent(alice.node)
+    done = busbar_of(alice.client)("resize", pk, "-p", "20")
+    assert done.status != 0 and f"Node {alice.node.name} cannot resize allocations" in done.err
+    assert "Update its agent and launcher" in done.err and alice.granted(pk) == (30, 3 * GIB)

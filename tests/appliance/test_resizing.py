@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event, Task
 from appliance.allocations import eviction, scheduler
 from appliance.allocations.allocation_views import read_state
-from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.models import Allocation, AllocationState
 from appliance.audit.models import AuditRecord
 from appliance.fleet.desired_state import build_desired_state
 from appliance.fleet.reports import record_applied
@@ -461,27 +459,3 @@ def test_audit_has_the_old_and_the_new_size(alice: Client) -> None:
     alice.resize(pk, percent=40)
     record = AuditRecord.objects.filter(object_id=pk).latest("pk")
     assert (record.before["percent"], record.after["percent"]) == (30, 40)
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer")
-@pytest.mark.django_db(transaction=True)
-def test_concurrent_resizes_grant_one_after_the_other(alice: Client) -> None:
-    first, second = alice.allocate(percent=30), alice.allocate(percent=30)
-    barrier, seen = threading.Barrier(2), []
-
-    def resize(pk: str) -> None:
-        barrier.wait(20)
-        response = alice.client.patch(f"{URL}/{pk}", {"percent": 60}, format="json")
-        seen.append(response.status_code)
-        connection.close()
-
-    threads = [threading.Thread(target=resize, args=[pk]) for pk in (first, second, second)]
-    for t in threads[:2]:
-        t.start()
-    for t in threads[:2]:
-        t.join()
-    assert set(seen) <= {202, 409}
-    scheduler.run_tick()
-    gpu = Gpu.objects.get()
-    percents = list(Partition.objects.values_list("compute_percent", flat=True))
-    assert sum(percents) == gpu.taken_percent <= 100 and sorted(percents) == [30, 60]

@@ -1,0 +1,96 @@
+"""Resizes that are refused: values that are no size, in REST and in the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from appliance.accounts.models import User
+from appliance.inventory.models import Node
+from tests.appliance.commands_in_process import Busbar, BusbarOf
+from tests.appliance.conftest import GIB, Cast
+from tests.appliance.test_resizing import URL, Client, kinds, taken
+
+Clients = Callable[[User | None], Any]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+
+
+@pytest.fixture
+def alice(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> Client:
+    return Client(client_of(cast.alice), add_node(memory_bytes=10 * GIB))
+
+
+@pytest.fixture
+def busbar_of_alice(alice: Client, busbar_of: BusbarOf) -> Busbar:
+    return busbar_of(alice.client)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("percent", -1),
+        ("percent", 101),
+        ("percent", 2.5),
+        ("percent", "half"),
+        ("percent", None),
+        ("memory_bytes", -1),
+        ("memory_bytes", (1 << 50) + 1),
+        ("memory_bytes", "8GiB"),
+        ("memory_bytes", None),
+    ],
+)
+def test_value_that_is_no_size_is_refused_with_its_field(
+    alice: Client, field: str, value: object
+) -> None:
+    pk = alice.allocate(percent=20)
+    before = alice.read(pk)
+    refused = alice.resize(pk, 400, **{field: value})
+    assert refused["code"] == "invalid" and [e["pointer"] for e in refused["errors"]] == [
+        f"/{field}"
+    ]
+    assert alice.read(pk) == before and taken() == (20, 2 * GIB) and kinds(pk) == []
+
+
+@pytest.mark.parametrize("size", [{"percent": 0}, {"percent": 0, "memory_bytes": 0}])
+def test_size_of_nothing_is_refused(alice: Client, size: dict[str, int]) -> None:
+    pk = alice.allocate(percent=20)
+    before = alice.read(pk)
+    assert "must not both be 0" in alice.resize(pk, 400, **size)["detail"]
+    assert alice.read(pk) == before and taken() == (20, 2 * GIB) and kinds(pk) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("-m 8", 'Did you mean "8GiB"'),
+        ("-m=-1GiB", "--memory"),
+        ("-m 11GiB", "One of its GPUs has 10240 MiB"),
+        ("-p 0", "--memory"),
+        ("-p 0 -m 0B", "--memory"),
+        ("-p 101", "--percent"),
+        ("-p=-1", "--percent"),
+        ("-p half", "--percent"),
+        ("--mode best", "--mode"),
+    ],
+)
+def test_command_refuses_what_is_no_size_and_changes_nothing(
+    alice: Client, busbar_of_alice: Busbar, line: str, text: str
+) -> None:
+    pk = alice.allocate(percent=20)
+    before = alice.read(pk)
+    done = busbar_of_alice("resize", pk, *line.split())
+    assert done.status != 0 and text in done.err, done
+    assert alice.read(pk) == before and kinds(pk) == []
+
+
+def test_allocation_that_waits_for_its_first_gpu_has_no_size_to_change(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
+    alice.allocate(percent=90)
+    waiting = alice.client.post(URL, {"percent": 20}, format="json").json()["id"]
+    done = busbar_of_alice("resize", waiting, "-p", "10")
+    assert done.status != 0 and "is queued; only an active allocation" in done.err
+    assert alice.read(waiting)["state"] == "queued" and alice.read(waiting)["percent"] == 20
