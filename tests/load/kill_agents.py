@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from nodes.channel import RetryDelays
 from nodes.protocol import fleet_pb2
 from tests.load.agents import FakeAgent
+from tests.load.held_memory import key_of
 from tests.load.suspended_sessions import SuspendedSessions
 
 TICK_SECONDS = 0.3
 """Time that a step of a suspension takes. A real agent looks at its sessions once a second."""
+
+
+class Granted(NamedTuple):
+    """What a node is told about a partition."""
+
+    percent: int
+    memory_bytes: int
+    mode: str
 
 
 class Agent(FakeAgent):
@@ -24,8 +34,8 @@ class Agent(FakeAgent):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.retry_delays = RetryDelays(0.3, 0.3)
-        self.grants: dict[tuple[str, str], int] = {}
-        """Percent by allocation and GPU."""
+        self.grants: dict[tuple[str, str], Granted] = {}
+        """By allocation and GPU."""
         self.sessions = SuspendedSessions(random.Random(self.node["id"]))
         self.problems: list[str] = []
 
@@ -37,7 +47,7 @@ class Agent(FakeAgent):
     def apply(self, state: fleet_pb2.DesiredState) -> None:
         self.generation = state.generation
         self.grants = {
-            (g.allocation_id.hex(), p.gpu_uuid.hex()): p.compute_percent
+            key_of(g, p): Granted(p.compute_percent, p.memory_bytes, g.compute_mode or "shared")
             for g in state.grants
             for p in g.partitions
         }
@@ -46,6 +56,12 @@ class Agent(FakeAgent):
             if percent > 100:
                 self.problems.append(
                     f"node {self.node['id']}: desired state grants {percent} % of GPU {gpu}"
+                )
+        for gpu, held in self.sessions.memory.by_gpu().items():
+            if held > self.node["memory_bytes"]:
+                self.problems.append(
+                    f"node {self.node['id']}: programs can hold {held} bytes of GPU {gpu}, "
+                    f"which has {self.node['memory_bytes']}"
                 )
 
     def report(self, generation: int) -> fleet_pb2.Report:
@@ -60,8 +76,8 @@ class Agent(FakeAgent):
                 self.put(report=report)
 
 
-def percent_by_gpu(grants: dict[tuple[str, str], int]) -> Counter[str]:
+def percent_by_gpu(grants: Mapping[tuple[str, str], Granted]) -> Counter[str]:
     totals: Counter[str] = Counter()
-    for (_, gpu), percent in grants.items():
-        totals[gpu] += percent
+    for (_, gpu), granted in grants.items():
+        totals[gpu] += granted.percent
     return totals

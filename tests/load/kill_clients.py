@@ -13,6 +13,11 @@ from typing import Any
 from tests.load.http import Client, HttpError
 
 SIZES = (30, 40, 60, 100)
+MEMORY_SIZES = tuple(n << 30 for n in (4, 12, 24, 40))
+MODES = ("shared", "capped", "guaranteed", "exclusive")
+WHOLE = {"percent": 100, "memory_bytes": 0, "compute_mode": "exclusive"}
+MOST_RESIZES = 3
+"""Of an allocation, and none of half of them: memory over a size refuses a suspension."""
 WAIT_SECONDS = 1
 SUSPENDED_SHARE = 0.5
 """Share of the active allocations that their clients suspend."""
@@ -25,6 +30,10 @@ class Entry:
     percent: int
     id: str = ""
     released: bool = False
+    wanted: dict[str, Any] | None = None
+    """Requested size and mode; None after a refusal, which a lost response may have preceded."""
+    resizes: int = 0
+    """Accepted resizes."""
     asked: str = ""
     """The last accepted request about its suspension: suspend or resume."""
 
@@ -84,6 +93,7 @@ class Clients:
     async def allocate(self, n: int, authorization: dict[str, str]) -> Entry:
         """Allocate; resize or suspend the allocation if it is active."""
         key, entry = secrets.token_hex(16), Entry(self.rng.choice(SIZES))
+        entry.wanted = {"percent": entry.percent, "memory_bytes": 0, "compute_mode": "shared"}
         self.journal[key] = entry
         body = {"percent": entry.percent, "project": self.users["projects"][n]}
         headers = authorization | {"Idempotency-Key": key}
@@ -92,10 +102,22 @@ class Clients:
         )
         entry.id = allocation["id"]
         if allocation["state"] == "active":
-            await self.resize(entry, authorization)
+            for _ in range(self.rng.choice((0, self.rng.randint(1, MOST_RESIZES)))):
+                await self.resize(entry, authorization)
             if self.rng.random() < SUSPENDED_SHARE:
                 await self.change_suspension("suspend", entry, authorization)
         return entry
+
+    def choose_change(self, present: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of a request for another size, another mode, or both."""
+        change: dict[str, Any] = {}
+        if self.rng.random() < 0.4 or present["compute_mode"] == "exclusive":
+            change["compute_mode"] = self.rng.choice(MODES)
+        if self.rng.random() < 0.6:
+            change["percent"] = self.rng.choice(SIZES)
+        if self.rng.random() < 0.6:
+            change["memory_bytes"] = self.rng.choice(MEMORY_SIZES)
+        return change
 
     async def change_suspension(
         self, action: str, entry: Entry, authorization: dict[str, str]
@@ -112,8 +134,12 @@ class Clients:
             entry.asked = action
 
     async def resize(self, entry: Entry, headers: dict[str, str]) -> None:
-        """Resize an active allocation. It grows, waits to grow, or shrinks."""
-        body = {"percent": self.rng.choice(SIZES)}
+        """Change size and mode of an active allocation. It grows, waits to grow, or shrinks."""
+        if entry.wanted is None:
+            return
+        change, entry.wanted = self.choose_change(entry.wanted), None
         path = f"/api/v1/allocations/{entry.id}"
-        with contextlib.suppress(HttpError):  # it has been preempted
-            await self.request_until_response("PATCH", path, headers, body=body)
+        with contextlib.suppress(HttpError):  # it is too large for the GPU
+            row = await self.request_until_response("PATCH", path, headers, body=change)
+            entry.wanted = {name: row[name] for name in WHOLE}
+            entry.resizes += 1

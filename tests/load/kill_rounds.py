@@ -1,9 +1,9 @@
 """`./bench appliance --kill-rounds N`: kill the appliance repeatedly with requests in flight.
 
-After each restart, three records must agree: the responses that clients received, the state in
-REST, and the desired state and sessions of the agents. Every second kill occurs at a failpoint
-(`appliance/runtime/failpoints.py`), the others at a random time. The pool is small, so that most
-requests are queued and grants compete.
+After each restart, the records must agree: the responses that clients received, the state in REST,
+the capacity that is taken, and the desired state, sessions and memory of the agents. Every second
+kill occurs at a failpoint (`appliance/runtime/failpoints.py`), the others at a random time. The
+pool is small, so that most requests are queued and grants compete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 from appliance.runtime.failpoints import NAMES
 from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.http import HttpError
-from tests.load.kill_agents import Agent, percent_by_gpu
+from tests.load.kill_agents import Agent, Granted, percent_by_gpu
+from tests.load.kill_books import book_differences
 from tests.load.kill_clients import Clients
 from tests.load.suspended_sessions import FakeSession
 
@@ -42,7 +43,7 @@ RUNAPPLIANCE = ("manage.py", "runappliance")
 class Report:
     """Result of the rounds: kills by failpoint, times in seconds, problems found.
 
-    `granted`, `suspended` and `resumed` count allocations and accepted requests.
+    `granted`, `resized`, `suspended` and `resumed` count allocations and accepted requests.
     """
 
     rounds: int = 0
@@ -52,6 +53,7 @@ class Report:
     )
     min_in_flight: int = 1 << 30
     granted: int = 0
+    resized: int = 0
     suspended: int = 0
     resumed: int = 0
     problems: list[str] = field(default_factory=list)
@@ -70,7 +72,11 @@ class Rounds:
         users = json.loads((bench.folder / "users.json").read_text())
         self.operator = {"Authorization": f"Bearer {users['operator']}"}
         self.agents = [Agent(node, f"127.0.0.1:{FLEET_PORT}", time.time(), False) for node in fleet]
-        self.gpu_uuids = {g["id"]: g["uuid"] for node in fleet for g in node["gpus"]}
+        self.gpus = {
+            g["id"]: {"uuid": g["uuid"], "memory_bytes": node["memory_bytes"]}
+            for node in fleet
+            for g in node["gpus"]
+        }
         self.clients = Clients(bench.url, users, fleet[0]["ca"], self.rng)
         self.report = Report()
         self.checked: set[str] = set()
@@ -96,6 +102,7 @@ class Rounds:
                 task.cancel()
         entries = self.clients.journal.values()
         self.report.granted = sum(e.released for e in entries)
+        self.report.resized = sum(e.resizes for e in entries)
         self.report.suspended = sum(bool(e.asked) for e in entries)
         self.report.resumed = sum(e.asked == "resume" for e in entries)
         return self.report
@@ -210,7 +217,7 @@ class Rounds:
         """Return the differences between REST, journal and agents."""
         rows = await self.fetch_allocations()
         found = self.journal_differences(rows) + self.agent_differences(rows)
-        found += self.suspension_differences(rows)
+        found += self.suspension_differences(rows) + await self.book_differences(rows)
         async for node in self.items("nodes"):
             if not node["reachable"] or node["applied_generation"] != node["generation"]:
                 found.append(
@@ -238,21 +245,34 @@ class Rounds:
 
     def agent_differences(self, rows: dict[str, dict[str, Any]]) -> list[str]:
         partitions = {
-            (row["id"].replace("-", ""), self.gpu_uuids[p["gpu_id"]]): p["compute_percent"]
+            (row["id"].replace("-", ""), self.gpus[p["gpu_id"]]["uuid"]): Granted(
+                p["compute_percent"], p["memory_bytes"], row["granted_compute_mode"]
+            )
             for row in rows.values()
             for p in row["partitions"]
         }
-        grants = {key: percent for a in self.agents for key, percent in a.grants.items()}
+        grants = {key: granted for a in self.agents for key, granted in a.grants.items()}
         found = [
             f"GPU {gpu}: {percent} % are allocated"
             for gpu, percent in percent_by_gpu(partitions).items()
             if percent > 100
         ]
         return found + [
-            f"{key}: REST shows {partitions.get(key)} %, the desired state {grants.get(key)} %"
+            f"{key}: REST shows {partitions.get(key)}, the desired state {grants.get(key)}"
             for key in partitions.keys() | grants.keys()
             if partitions.get(key) != grants.get(key)
         ]
+
+    async def book_differences(self, rows: dict[str, dict[str, Any]]) -> list[str]:
+        """Return the differences between sizes, capacity and memory; see `kill_books.py`."""
+        wanted = {e.id: e.wanted for e in self.clients.journal.values() if e.wanted}
+        capacity = await self.clients.client.request(
+            "GET", "/api/v1/capacity", headers=self.operator, query={"by": "node"}
+        )
+        states = ("running", "suspended")
+        sessions = [s for state in states async for s in self.items("sessions", state=state)]
+        memory = [a.sessions.memory for a in self.agents]
+        return book_differences(rows, wanted, capacity["items"], sessions, memory, self.gpus)
 
     def suspension_differences(self, rows: dict[str, dict[str, Any]]) -> list[str]:
         """Return the differences between suspensions in REST, sessions, and accepted requests."""

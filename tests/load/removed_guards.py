@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
+from uuid import UUID
 
 import django
 
@@ -52,6 +53,26 @@ def without_capacity_accounting() -> None:
     )
 
 
+def without_returned_memory() -> None:
+    """Do not give the memory that a shrink has returned back to the capacity of the GPU."""
+    from appliance.allocations import resizing
+
+    take = resizing.take_capacity
+
+    def take_only(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
+        if percent or memory_bytes > 0:
+            take(gpu_id, percent, memory_bytes)
+
+    resizing.take_capacity = take_only
+
+
+def without_reports_of_held_memory() -> None:
+    """Take the memory over a size for free when the node has applied the size."""
+    from appliance.allocations import services
+
+    services.held_bytes = lambda partitions, over, *, has_sessions: [0] * len(partitions)
+
+
 def record_suspension_after_report() -> None:
     """Commit a node's report of a suspension before the state that follows from it."""
     from django.db import transaction
@@ -77,6 +98,8 @@ GUARDS = {
         without_idempotency,
         respond_before_commit,
         without_capacity_accounting,
+        without_returned_memory,
+        without_reports_of_held_memory,
         record_suspension_after_report,
     )
 }

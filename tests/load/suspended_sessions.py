@@ -18,10 +18,11 @@ from nodes.launcher_control import (
     SessionReport,
     SuspensionRefusedError,
 )
-from nodes.messages import encode_outcome
+from nodes.messages import encode_report
 from nodes.protocol import fleet_pb2
 from nodes.suspending import BEGUN, Suspender
 from nodes.suspensions import SuspensionList, SuspensionReport
+from tests.load.held_memory import HeldMemory
 
 MIB = 1 << 20
 HELD_BYTES = 300 * MIB
@@ -67,8 +68,9 @@ class FakeSession:
 class FakeLauncher:
     """The part of `LauncherControl` that a `Suspender` uses."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, memory: HeldMemory) -> None:
         self._rng = rng
+        self._memory = memory
         self._sessions: dict[uuid.UUID, FakeSession] = {}
 
     def suspend(self, session_id: uuid.UUID, _wait_seconds: float) -> None:
@@ -98,45 +100,64 @@ class FakeLauncher:
         return {str(s.allocation_id): s for s in self._sessions.values()}
 
     def listed(self, generation: int) -> SessionList:
-        sessions = tuple(report_of(s) for s in self._sessions.values())
+        held = {s.id: self._memory.of_allocation(s.allocation_id) for s in self._sessions.values()}
+        sessions = tuple(report_of(s, held[s.id]) for s in self._sessions.values())
         found = tuple(
             SuspensionReport(s.id, s.state, HELD_BYTES, s.reason)
             for s in self._sessions.values()
             if s.state != "none" or s.reason
         )
-        return SessionList(generation, 1, sessions, suspensions=SuspensionList(0, 0, found))
+        suspensions, over = SuspensionList(0, 0, found), self._memory.over()
+        return SessionList(generation, 1, sessions, over=over, suspensions=suspensions)
 
 
-def report_of(s: FakeSession) -> SessionReport:
-    """Return a running session, of which only the fields that a `Suspender` reads are filled."""
+def report_of(s: FakeSession, held: tuple[int, ...]) -> SessionReport:
+    """Return a running session with the memory that it holds of each partition."""
     return SessionReport(
-        s.id, s.allocation_id, 1, "running", 0, 0, 0, 0, 0, 1, {}, "load", "", "127.0.0.1"
+        s.id,
+        s.allocation_id,
+        pid=1,
+        state="running",
+        opened_seconds=0,
+        bytes_in=0,
+        bytes_out=0,
+        launches=0,
+        memory_bytes=sum(held),
+        client_pid=1,
+        isolation={},
+        program="load",
+        reason="",
+        client_address="127.0.0.1",
+        partition_bytes=held,
     )
 
 
 class SuspendedSessions:
-    """The sessions of one node, and the suspensions that their grants desire."""
+    """The sessions of one node, their memory, and the suspensions that their grants desire."""
 
     def __init__(self, rng: random.Random) -> None:
-        self._launcher = FakeLauncher(rng)
+        self.memory = HeldMemory(rng)
+        self._launcher = FakeLauncher(rng, self.memory)
         self._suspender = Suspender(cast("LauncherControl", self._launcher))
         self._grants: Sequence[fleet_pb2.Grant] = ()
-        self._reported: list[fleet_pb2.Suspension] = []
+        self._reported = fleet_pb2.Report()
 
     def apply(self, grants: Sequence[fleet_pb2.Grant]) -> None:
         self._grants = grants
+        self.memory.apply(grants)
         self._launcher.apply([uuid.UUID(bytes=g.allocation_id) for g in grants])
 
     def report(self, generation: int) -> fleet_pb2.Report:
         """Tell the sessions what is desired of them, and return the agent's report."""
         listed = self._launcher.listed(generation)
         outcomes = self._suspender.reconcile(self._grants, listed)
-        self._reported = [encode_outcome(o) for o in outcomes]
-        return fleet_pb2.Report(generation=generation, suspensions=self._reported)
+        self._reported = encode_report(listed, outcomes)
+        return self._reported
 
     def advance(self, generation: int) -> fleet_pb2.Report | None:
         """Let a tick pass. Return the report if it differs from the last one."""
         self._launcher.advance()
+        self.memory.advance()
         before = self._reported
         report = self.report(generation)
         return report if self._reported != before else None

@@ -1,7 +1,7 @@
 """Rounds of killing the appliance with requests in flight.
 
-No granted allocation is lost and none is granted twice. A second test removes a guard in the code
-and expects the rounds to detect it.
+No granted allocation is lost, none is granted twice, and all books agree about their sizes. Another
+test removes a guard in the code and expects the rounds to detect it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def test_all_records_agree_after_each_kill(tmp_path: Path) -> None:
     report = kill_rounds(Bench(tmp_path, KILL_NODES), ROUNDS)
     assert not report.problems and report.rounds == ROUNDS
     assert report.min_in_flight >= IN_FLIGHT and report.granted > 5 * ROUNDS
+    assert report.resized > 5 * ROUNDS
     assert report.suspended > ROUNDS and report.resumed > ROUNDS
     at_failpoints = sum(
         n for place, n in report.kills.items() if "." in place and "not reached" not in place
