@@ -13,7 +13,7 @@ from typing import Any
 from deploy.supervisor import ROOT
 from remoting.bench.partitions.launcher_rows import launcher_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
-from remoting.bench.partitions.resize_rows import resize_rows
+from remoting.bench.partitions.resize_rows import VARIANTS, resize_rows
 from remoting.bench.partitions.rows import Row
 from remoting.bench.partitions.share_rows import (
     KERNELS_US,
@@ -67,7 +67,9 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "lost": lost,
     "launcher": lambda _: launcher_rows(),
     "neighbours": neighbour_rows,
-    "resize": lambda b: resize_rows(b, RESIZE_PERIODS * b.seconds),
+    "resize": lambda b: [
+        r for v in VARIANTS for r in resize_rows(b, RESIZE_PERIODS * b.seconds, v)
+    ],
 }
 
 
@@ -96,7 +98,7 @@ def main() -> None:
         return
     for r in report["results"]:
         verdict = "met" if r["met"] else "MISSED"
-        print(f"{r['name']:60} {r['value']:>8} {r['unit']:6} target {r['target']:>5}  {verdict}")
+        print(f"{r['name']:70} {r['value']:>8} {r['unit']:6} target {r['target']:>5}  {verdict}")
 
 
 if __name__ == "__main__":

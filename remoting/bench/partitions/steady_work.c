@@ -7,7 +7,9 @@
  *   copies=N   copies of N bytes on the GPU instead of kernels
  *   long=N     the last N kernels of a batch are 2500 times as long
  *   every=MS   begins a batch every MS milliseconds instead of at once
- *   times      prints when each batch has completed, in nanoseconds of CLOCK_MONOTONIC */
+ *   times      prints when each batch has completed, in nanoseconds of CLOCK_MONOTONIC
+ *   results    each kernel begins with the result of the last one, which is printed after the time
+ *   fill       takes all memory of the partition, and follows its size before each batch */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,20 +24,22 @@
       exit(1);                                       \
     }                                                \
   } while (0)
-static const char* PTX =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n"
-    ".reg .b64 d<2>;\n"
-    "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, %tid.x;\n"
-    "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
-    "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
-enum { BATCHES = 2, LONG = 2500 };
+#define KERNEL(name, begin)                                                                   \
+  ".visible .entry " name                                                                     \
+  "(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n.reg .b64 d<2>;\n" \
+  "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\n" begin                                 \
+  "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\n"                      \
+  "setp.ne.u32 q, r1, 0;\n@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n"
+static const char* PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" KERNEL(
+    "busy", "mov.u32 r2, %tid.x;\n") KERNEL("chained", "ld.global.u32 r2, [d1];\n");
+enum { BATCHES = 2, LONG = 2500, CHUNK_BYTES = 16 << 20, MAX_CHUNKS = 1024 };
 
 static struct {
-  unsigned rounds, batch, blocks, graph, copies, long_ones, every, times;
-} options = {1000, 32, 1, 0, 0, 0, 0, 0};
+  unsigned rounds, batch, blocks, graph, copies, long_ones, every, times, results, fill;
+} options = {1000, 32, 1, 0, 0, 0, 0, 0, 0, 0};
 static CUfunction busy;
-static CUdeviceptr data, copied;
+static CUdeviceptr data, copied, chunks[MAX_CHUNKS];
+static unsigned* results;
 static CUstream stream;
 static CUgraphExec graph;
 
@@ -46,6 +50,8 @@ static void read_option(const char* text) {
   sscanf(text, "long=%u", &options.long_ones);
   sscanf(text, "every=%u", &options.every);
   if (!strcmp(text, "times")) options.times = 1;
+  if (!strcmp(text, "results")) options.results = 1;
+  if (!strcmp(text, "fill")) options.fill = 1;
 }
 
 static void launch_kernel(unsigned rounds) {
@@ -61,10 +67,12 @@ static void prepare(void) {
   OK(cuDevicePrimaryCtxRetain(&c, 0));
   OK(cuCtxSetCurrent(c));
   OK(cuModuleLoadData(&m, PTX));
-  OK(cuModuleGetFunction(&busy, m, "busy"));
+  OK(cuModuleGetFunction(&busy, m, options.results ? "chained" : "busy"));
   OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   OK(cuMemAlloc(&data, options.copies + 4));
   OK(cuMemAlloc(&copied, options.copies + 4));
+  OK(cuMemsetD32(data, 0, 1));
+  OK(cuMemAllocHost((void**)&results, BATCHES * sizeof *results));
   if (!options.graph) return;
   OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   for (unsigned i = 0; i < options.graph; ++i) launch_kernel(options.rounds);
@@ -72,7 +80,18 @@ static void prepare(void) {
   OK(cuGraphInstantiateWithFlags(&graph, g, 0));
 }
 
-static void submit_batch(void) {
+static void fill_memory(void) {
+  static size_t known, count;
+  size_t unused, total;
+  OK(cuMemGetInfo(&unused, &total));
+  if (total > known)
+    while (count < MAX_CHUNKS && !cuMemAlloc(&chunks[count], CHUNK_BYTES)) ++count;
+  for (size_t freed = 0; total + freed < known && count; freed += CHUNK_BYTES)
+    OK(cuMemFree(chunks[--count]));
+  known = total;
+}
+
+static void submit_batch(unsigned* result) {
   for (unsigned i = 0; i < options.batch; i += options.graph ? options.graph : 1) {
     if (options.graph)
       OK(cuGraphLaunch(graph, stream));
@@ -81,6 +100,7 @@ static void submit_batch(void) {
     else
       launch_kernel(options.rounds * (i < options.batch - options.long_ones ? 1 : LONG));
   }
+  if (options.results) OK(cuMemcpyDtoHAsync(result, data, sizeof *result, stream));
 }
 
 static void wait_for_batch(long batch) {
@@ -92,10 +112,12 @@ static void wait_for_batch(long batch) {
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, 0);
 }
 
-static void print_time(void) {
+static void print_time(unsigned result) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  printf("%lld\n", t.tv_sec * 1000000000LL + t.tv_nsec);
+  printf("%lld", t.tv_sec * 1000000000LL + t.tv_nsec);
+  if (options.results) printf(" %u", result);
+  printf("\n");
   fflush(stdout);
 }
 
@@ -114,9 +136,10 @@ int main(int n, char** v) {
       printf("ready\n");
       fflush(stdout);
     }
-    if (batch > BATCHES && options.times) print_time();
+    if (batch > BATCHES && options.times) print_time(results[batch % BATCHES]);
     wait_for_batch(batch);
-    submit_batch();
+    if (options.fill) fill_memory();
+    submit_batch(&results[batch % BATCHES]);
     OK(cuEventRecord(e, stream));
   }
 }
