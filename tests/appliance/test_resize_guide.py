@@ -22,7 +22,7 @@ Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 GUIDE = ROOT / "docs" / "guides" / "resize.md"
 OF_A_CONNECTION = (["login"], ["allocation", "attach"])
-HELD = 40 * GIB - GIB * 64 // 10
+HELD = 40 * GIB - -(-GIB * 64 // 10)
 """Bytes that the program holds after it has freed some of them."""
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
