@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages from files outside docs/, and the list of decisions in the navigation."""
+"""MkDocs hooks: the reference, pages from files outside docs/, and the list of decisions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from deploy import reference
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {
+SOURCES = {
     "architecture.md": "ARCHITECTURE.md",
     "protocol.md": "remoting/PROTOCOL.md",
     "security.md": "SECURITY.md",
@@ -30,7 +32,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages whose sources lie outside docs/."""
-    for page, source in PAGES.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    """Add the pages whose sources lie outside docs/, and those of the reference."""
+    texts = {page: (ROOT / source).read_text() for page, source in SOURCES.items()}
+    texts |= {f"reference/{page}": make() for page, make in reference.PAGES.items()}
+    for page, text in texts.items():
+        files.append(File.generated(config, page, content=text))
     return files

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "appliance|nodes|remoting|frontend|ansible|deploy|tests|docs|\\.ci"
 REFERENCE = re.compile(rf"`((?:{TOP})/[\w./*-]*|ARCHITECTURE\.md|SECURITY\.md)(?::(\w[\w.:]*))?`")
-BUILT = ("frontend/dist", "frontend/node_modules", "docs/reference")
+BUILT = ("frontend/dist", "frontend/node_modules")
 PAST = ("CHANGELOG.md", "docs/benchmarks.md")
 
 
@@ -26,8 +26,7 @@ def documents() -> Iterator[Path]:
     yield from (p for p in ROOT.glob("*.md") if p.name not in PAST)
     yield ROOT / "remoting" / "PROTOCOL.md"
     for path in (ROOT / "docs").rglob("*.md"):
-        generated = path.is_relative_to(ROOT / "docs" / "reference")
-        if not generated and str(path.relative_to(ROOT)) not in PAST:
+        if str(path.relative_to(ROOT)) not in PAST:
             yield path
 
 

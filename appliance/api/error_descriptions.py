@@ -1,4 +1,4 @@
-"""Meaning and remedy of each error code, for the error reference (docs/reference/errors.md)."""
+"""Meaning and remedy of each error code, for the error reference."""
 
 from __future__ import annotations
 

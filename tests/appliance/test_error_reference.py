@@ -5,7 +5,7 @@ from __future__ import annotations
 from appliance.api.error_descriptions import DESCRIPTIONS
 from appliance.api.errors import STATUS, Code
 from appliance.api.problems import problem
-from deploy.reference import FOLDER, PAGES
+from deploy.reference import PAGES
 
 
 def test_every_code_has_status_and_description() -> None:
@@ -16,10 +16,9 @@ def test_problem_type_is_the_page_of_its_code() -> None:
     for code in Code:
         url = f"/docs/reference/errors/{code}/"
         assert problem(code, "", None).data["type"] == url
-        page = (FOLDER / "errors" / f"{code}.md").read_text()
-        assert page == PAGES[f"errors/{code}.md"]() and f"# {code}" in page
+        assert PAGES[f"errors/{code}.md"]().startswith(f"# {code}\n")
 
 
 def test_page_names_the_operations_that_respond_with_its_code() -> None:
-    page = (FOLDER / "errors" / "in_use.md").read_text()
+    page = PAGES["errors/in_use.md"]()
     assert "DELETE /api/v1/pools/{pool_id}" in page and "GET /api/v1/pools" not in page
