@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
+
+from tests.file_scheduling import FileScheduling
 
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -22,18 +23,6 @@ ORDER = ("system", "fleet", "ansible", "remoting", "softgpu", "appliance", "cons
 The console is last: Playwright keeps an event loop in the process until the end, and Django refuses
 to work inside one.
 """
-
-
-SHARED_SETUPS = ("tests/system/department/", "tests/packages/", "tests/appliance/running/")
-"""Folders whose files share a fixture that takes seconds: one worker runs them."""
-
-
-class FileScheduling(LoadFileScheduling):
-    """Gives the tests of a file, or of a folder of SHARED_SETUPS, to one worker."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        shared = [folder for folder in SHARED_SETUPS if nodeid.startswith(folder)]
-        return shared[0] if shared else str(super()._split_scope(nodeid))
 
 
 class Results:
