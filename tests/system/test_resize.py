@@ -50,7 +50,7 @@ class Program:
         path = f"allocations/{self.allocation_id}"
         return dict(self.pool.api.request("GET", path))
 
-    def resize(self, **size: int) -> dict[str, Any]:
+    def resize(self, **size: int | str) -> dict[str, Any]:
         path = f"allocations/{self.allocation_id}"
         return dict(self.pool.api.request("PATCH", path, size))
 
