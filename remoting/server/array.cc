@@ -1,6 +1,7 @@
 // Arrays of the program. They are charged to the ledger before the driver creates them.
 #include "array_element.h"
 #include "server/array_memory.h"
+#include "server/clearing_turn.h"
 #include "server/handlers.h"
 #include "server/optional_call.h"
 #include "server/reply.h"
@@ -42,6 +43,7 @@ void handlers::create_array(Session& s, wire::Decoder in) {
   if (levels) levels = mipmap_levels(d, levels);  // as the driver does
   uint64_t bytes = array_charge(s.cu, d, levels), made = 0;
   if (!s.account.reserve(partition, bytes, asks)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  ClearingTurn turn(s, partition);
   CUresult r = create(s.cu, d, levels, made);
   if (r)
     s.account.release(partition, bytes);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "checked_size.h"
+#include "server/clearing_turn.h"
 #include "server/device_scope.h"
 #include "server/fresh_memory.h"
 #include "server/handlers.h"
@@ -25,6 +26,7 @@ CUresult allocate_cleared(Session& s, const DeviceState& d, uint64_t bytes, CUde
   DeviceScope scope(s.cu, d.device);
   if (CUresult r = scope.status()) return r;
   if (CUresult r = s.cu.cuMemAlloc(at, bytes)) return r;
+  ClearingTurn turn(s, d.partition);
   CUresult r = clear_mapped(s.cu, *at, bytes);
   if (r) s.cu.cuMemFree(*at);
   return r;
@@ -44,6 +46,7 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
   if (!s.charge_context(device) || !s.account.reserve(d.partition, bytes, asks))
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
+  ClearingTurn turn(s, d.partition);
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
   if (!r) r = map_fresh(s.cu, d.device, at, bytes, &lease.handle);

@@ -252,8 +252,27 @@ void TurnGate::report_late() {
     late_fence_ = newest_fence_;
     late_fences_ = fences_.load(std::memory_order_relaxed);
   }
-  if (late_fences_.load(std::memory_order_acquire)) return;
+  if (late_fences_.load(std::memory_order_acquire) || outside_ == Outside::runs) return;
   has_late_ = !send_(context_, {(uint32_t)control::TurnOp::drained, partition_, late_turn_, false});
+}
+
+void TurnGate::begin_outside(const std::function<void()>& wake) {
+  std::unique_lock lock(outside_mutex_);
+  outside_ = Outside::waits;
+  wake();
+  outside_changed_.wait(lock, [this] { return outside_ == Outside::runs; });
+}
+
+void TurnGate::end_outside() {
+  std::lock_guard lock(outside_mutex_);
+  outside_ = Outside::none;
+}
+
+void TurnGate::admit_outside() {
+  if (outside_ != Outside::waits) return;
+  std::lock_guard lock(outside_mutex_);
+  outside_ = Outside::runs;
+  outside_changed_.notify_all();
 }
 
 bool TurnGate::is_draining() const {
@@ -263,18 +282,19 @@ bool TurnGate::is_draining() const {
 
 void TurnGate::end_pass() {
   TurnState state = control::state_of_word(observe());
+  if (state == TurnState::open || (state == TurnState::turn && holds_)) admit_outside();
   if (state == TurnState::open) return;
   if (has_late_) report_late();
   if (state == TurnState::turn && !is_refused_again_) reserved_ = 0;
   bool suggested = end_suggested_.exchange(false, std::memory_order_relaxed);
   if (!holds_) {
-    if (blocked_) ask();
+    if (wants()) ask();
     return;
   }
   bool is_used = state == TurnState::closed || (state == TurnState::single && used_single());
   if (has_unfinished()) return;
   if (is_used || (state == TurnState::single && !blocked_))
-    report(blocked_);
+    report(wants());
   else if (suggested && !blocked_)
     report(false);
 }

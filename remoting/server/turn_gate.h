@@ -8,7 +8,9 @@
 // Thread safety: executor thread only, except what is marked.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 #include "control/turn_messages.h"
@@ -89,6 +91,12 @@ class TurnGate {
   // time to time.
   bool may_stall() const { return has_fenced() && blocked_ && has_turn(); }
 
+  // Work that no record submits runs between these two, of one thread at a time. begin_outside()
+  // blocks until the executor admits the work, in a turn or while the gate is open. `wake` makes
+  // the executor look.
+  void begin_outside(const std::function<void()>& wake);
+  void end_outside();
+
   static const std::atomic<uint32_t> kOpen, kClosed;  // sources without a launcher
   static int64_t monotonic_ns();
 
@@ -112,7 +120,11 @@ class TurnGate {
   // Without what may wait for other work.
   uint32_t in_flight() const { return unfenced_ + fenced_.load(std::memory_order_relaxed); }
   WorkTime time_in_flight() const;
-  bool has_unfinished() const { return unfenced_ || fences_.load(std::memory_order_acquire); }
+  bool has_unfinished() const {
+    return unfenced_ || fences_.load(std::memory_order_acquire) || outside_ == Outside::runs;
+  }
+  bool wants() const { return blocked_ || outside_ == Outside::waits; }
+  void admit_outside();
   void learn(const WorkBatch& batch, int64_t took);
 
   const uint32_t partition_;
@@ -147,6 +159,10 @@ class TurnGate {
   std::atomic<uint32_t> submissions_{0};
   std::atomic<uint64_t> completed_{0};  // fences
   std::atomic<bool> end_suggested_{false};
+  enum class Outside { none, waits, runs };
+  std::atomic<Outside> outside_{Outside::none};  // work of begin_outside()
+  std::mutex outside_mutex_;                     // guards its writes
+  std::condition_variable outside_changed_;
   WorkTimes times_;
   // Of the thread that completes: the time of its last call, and for how long the GPU has worked.
   int64_t completed_at_ = 0, worked_ns_ = 0;

@@ -191,6 +191,19 @@ void Turns::use_again(Connection& connection) {
                     "the launcher goes on");
 }
 
+void Turns::begin_outside(uint32_t partition) {
+  gates_[partition].begin_outside([this] {
+    std::lock_guard lock(mutex_);
+    wake();
+  });
+}
+
+void Turns::end_outside(uint32_t partition) {
+  gates_[partition].end_outside();
+  std::lock_guard lock(mutex_);
+  wake();
+}
+
 void Turns::begin_pass() {
   for (auto& gate : gates_) gate.begin_pass();
 }

@@ -43,6 +43,9 @@ class Turns {
   void connect(int socket);
 
   TurnGate* gate(uint32_t partition) { return &gates_[partition]; }
+  // Of TurnGate, for the thread `memory`.
+  void begin_outside(uint32_t partition);
+  void end_outside(uint32_t partition);
   // Members of the executor: of all gates.
   void begin_pass();
   void end_pass();

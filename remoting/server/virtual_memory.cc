@@ -1,6 +1,7 @@
 // Virtual memory of the program: address ranges, physical memory and mappings. Physical memory is
 // charged from its creation until it is released and no mapping is left.
 #include "checked_size.h"
+#include "server/clearing_turn.h"
 #include "server/device_scope.h"
 #include "server/fresh_memory.h"
 #include "server/handlers.h"
@@ -106,6 +107,7 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUmemGenericAllocationHandle h = 0;
   uint64_t known = 0;
+  ClearingTurn turn(s, d.partition);
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
   if (!r) r = create_private(s.cu, d.device, bytes, &h);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <vector>
 
 namespace busbar::server {
@@ -271,6 +272,66 @@ TEST_F(TurnGateTest, NewLauncherIsAskedAgain) {
   gate.use(&other);
   pass(1);
   EXPECT_EQ(sent.size(), 2u);
+}
+
+// Another thread that clears memory of the GPU.
+class Clearing {
+ public:
+  explicit Clearing(TurnGate& gate) : gate_(gate) { asked_.get_future().wait(); }
+  bool runs() { return admitted_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  void wait_until_it_runs() { admitted_.get(); }
+  void end() { gate_.end_outside(); }
+
+ private:
+  TurnGate& gate_;
+  std::promise<void> asked_;
+  std::future<void> admitted_ = std::async(
+      std::launch::async, [this] { gate_.begin_outside([this] { asked_.set_value(); }); });
+};
+
+TEST_F(TurnGateTest, WorkOutsideOfRecordsWaitsForATurnAndKeepsIt) {
+  show(0, TurnState::closed);
+  Clearing clearing(gate);
+  pass(0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].op, (uint32_t)TurnOp::want);
+  EXPECT_FALSE(clearing.runs());
+  show(2, TurnState::turn);
+  pass(0);
+  clearing.wait_until_it_runs();
+  show(2, TurnState::closed);
+  pass(0);
+  EXPECT_EQ(sent.size(), 1u) << "the turn has not drained";
+  clearing.end();
+  pass(0);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].op, (uint32_t)TurnOp::drained);
+  EXPECT_EQ(sent[1].turn, 2u);
+}
+
+TEST_F(TurnGateTest, WorkOutsideOfRecordsRunsWhileTheGateIsOpen) {
+  show(1, TurnState::open);
+  Clearing clearing(gate);
+  pass(0);
+  clearing.wait_until_it_runs();
+  clearing.end();
+  EXPECT_TRUE(sent.empty());
+}
+
+TEST_F(TurnGateTest, WorkOutsideOfRecordsIsWantedInTheReportOfATurn) {
+  show(1, TurnState::turn);
+  ASSERT_EQ(pass(1), 1u);
+  show(1, TurnState::closed);
+  Clearing clearing(gate);
+  complete_all(kMillisecond);
+  pass(0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].op, (uint32_t)TurnOp::drained);
+  EXPECT_TRUE(sent[0].wants);
+  show(2, TurnState::turn);
+  pass(0);
+  clearing.wait_until_it_runs();
+  clearing.end();
 }
 
 }  // namespace

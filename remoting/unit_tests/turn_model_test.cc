@@ -192,7 +192,7 @@ double lack_beside_hostile(Random& random) {
 
 TEST(TurnModel, RandomNoticesCostOthersNothing) {
   Random random(2);
-  for (size_t i = 0; i < cases(12); ++i) EXPECT_LE(lack_beside_hostile(random), kMostError) << i;
+  for (size_t i = 0; i < cases(6); ++i) EXPECT_LE(lack_beside_hostile(random), kMostError) << i;
 }
 
 TEST(TurnModel, RandomTenantsGetTheirShares) {

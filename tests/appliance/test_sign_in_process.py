@@ -40,7 +40,14 @@ class Terminal:
     def __init__(self, appliance: ApplianceProcess, context: Path, *arguments: str) -> None:
         pem = (appliance.data / "ca.pem").read_text()
         digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-        command = [sys.executable, "-m", "remoting.cli.main", "login", appliance.url, "--password-stdin"]
+        command = [
+            sys.executable,
+            "-m",
+            "remoting.cli.main",
+            "login",
+            appliance.url,
+            "--password-stdin",
+        ]
         self.context = context
         self.process = subprocess.Popen(
             [*command, "--ca-sha256", digest, *arguments],
