@@ -267,4 +267,3 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     **{f"errors/{code}.md": partial(page_of_error, code) for code in Code},
 }
-
