@@ -1,6 +1,8 @@
 // Clients that try to use the GPU without turns, or hide their work from the end of one.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "server/executor.h"
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
@@ -156,6 +158,28 @@ TEST_F(TurnEvasionTest, StreamJoinsACaptureAfterFalseEnds) {
   end_capture(kSecond);
   join_capture(kFirst, kSecond);
   EXPECT_TRUE(t.session->stream(kSecond)->capturing);
+}
+
+// Another thread clears it.
+TEST_F(TurnEvasionTest, NewMemoryIsClearedInATurn) {
+  static std::atomic<uint32_t> cleared;
+  cleared = 0;
+  t.cu.fresh_memory_is_zero = false;
+  t.cu.cuMemsetD8Async = [](CUdeviceptr, unsigned char, size_t, CUstream) {
+    ++cleared;
+    return CUDA_SUCCESS;
+  };
+  word = control::turn_word(1, control::TurnState::closed);
+  EXPECT_TRUE(send(0, wire::Op::create_memory, 0, {9, 0, 0, 0, wire::kGranularity, 0}));
+  auto look = [&] {
+    executor.advance();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  for (int i = 0; i < 100; ++i) look();
+  EXPECT_EQ(cleared, 0u);
+  word = control::turn_word(2, control::TurnState::turn);
+  for (int i = 0; i < 60'000 && !cleared; ++i) look();
+  EXPECT_EQ(cleared, 1u);
 }
 
 TEST_F(TurnEvasionTest, ErrorDoesNotEndTheWorkBeforeIt) {
