@@ -1,4 +1,4 @@
-"""MkDocs hooks: the reference, pages from files outside docs/, and the list of decisions."""
+"""MkDocs hook: the reference, and pages from files outside docs/."""
 
 from __future__ import annotations
 
@@ -17,18 +17,6 @@ SOURCES = {
     "changelog.md": "CHANGELOG.md",
 }
 """Page of the site to source file. These files stay where readers of the repository expect them."""
-DECISIONS = "adr/"
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace the navigation entry `adr/` by all decisions in order of their numbers."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "adr").glob("[0-9]*.md"))
-    for section in config.nav or []:
-        for pages in section.values() if isinstance(section, dict) else ():
-            for entry in pages if isinstance(pages, list) else ():
-                if isinstance(entry, dict) and "Decisions" in entry:
-                    entry["Decisions"] = ["adr/index.md", *(DECISIONS + name for name in decisions)]
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

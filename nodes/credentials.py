@@ -2,7 +2,7 @@
 
 The link `current` names the folder of the credentials in force. A replacement is written to a new
 folder and put in force by one rename, so a crash leaves the old or the new credentials, never a
-mixture (docs/adr/048-renew-node-certificates-with-a-signed-request.md).
+mixture (ADR 48).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 A row of its tables names a file below remoting/, a call and how often the file makes it, as in
 "| `server/worker.cc` | `changed_.wait` | 1 | ...". The check fails if the sources and the rows
-differ, so that a new wait gets a waker that does not depend on the waiter (ADR 056).
+differ, so that a new wait gets a waker that does not depend on the waiter (ADR 56).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 //   submit    submit() and the handlers: calls of the driver
 //   complete  FenceRecorder and Completions: what the client learns, and when
 // Handlers that may wait run on helper threads: the executor never waits for anything that only it
-// can make progress on (docs/adr/056-never-wait-on-the-executor.md).
+// can make progress on (ADR 56).
 //
 // Thread safety: one thread calls run(), or process() and advance(). wake(), suspend() and resume()
 // may be called from any thread.

@@ -36,7 +36,7 @@ class Worker {
 };
 
 // The helper threads of a session. The executor never waits for one of them, and none of them waits
-// for another (docs/adr/056-never-wait-on-the-executor.md).
+// for another (ADR 56).
 struct Workers {
   explicit Workers(Driver& cu) : code(cu), memory(cu), synchronize(cu) {}
   // The thread of an operation that does not run on the executor.

@@ -19,7 +19,7 @@ enum class Order : uint8_t {
 };
 
 // The thread of the session server that runs the handler. A handler that may wait for anything runs
-// on one of the helper threads (docs/adr/056-never-wait-on-the-executor.md). Records of one helper
+// on one of the helper threads (ADR 56). Records of one helper
 // thread keep their order; otherwise only records whose caller waits for the reply may leave the
 // executor.
 enum class Thread : uint8_t {

@@ -1,4 +1,4 @@
-"""Programs that hang if the executor of their session server waits for anything (ADR 056)."""
+"""Programs that hang if the executor of their session server waits for anything (ADR 56)."""
 
 from __future__ import annotations
 
