@@ -24,7 +24,7 @@ fmt:  ## format Python, C++ and TypeScript
 
 docs:  ## the documentation, strictly, in build/site
 	@$(SETUP)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 hooks:  ## run the checks before each git commit
 	@$(SETUP)

@@ -20,8 +20,14 @@ SOURCES = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages whose sources lie outside docs/, and those of the reference."""
-    texts = {page: (ROOT / source).read_text() for page, source in SOURCES.items()}
+    """Add the pages whose sources lie outside docs/, and those of the reference.
+
+    The sources link to documents from the root of the repository, the site from its own.
+    """
+    texts = {
+        page: (ROOT / source).read_text().replace("](docs/", "](")
+        for page, source in SOURCES.items()
+    }
     texts |= {f"reference/{page}": make() for page, make in reference.PAGES.items()}
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
