@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from appliance.api.errors import Code
-from appliance.settings import Environment
+from appliance.environment import Environment
 from deploy.error_pages import codes_in, error_list, error_page
 from remoting.cli.main import app
 

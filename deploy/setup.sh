@@ -244,7 +244,7 @@ fetch_client_wheels() {
 # The documentation, which the appliance serves at /docs/.
 build_site() {
   inputs=$(fingerprint docs mkdocs.yml ARCHITECTURE.md CHANGELOG.md SECURITY.md remoting/PROTOCOL.md \
-    remoting/cli appliance/api appliance/settings.py deploy/reference.py deploy/error_pages.py \
+    remoting/cli appliance/api appliance/environment.py deploy/reference.py deploy/error_pages.py \
     -name __pycache__ -prune -o)
   unchanged "$ROOT/build/stamps/site" "$inputs" && [ -f "$ROOT/build/site/index.html" ] && return 0
   say "set-up: building the documentation"

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import jwt
 from django.conf import settings
 
-from appliance.settings import OidcProvider
+from appliance.environment import OidcProvider
 
 if TYPE_CHECKING:
     import httpx  # imported when a provider is asked: 3 MB in each of two processes

@@ -22,7 +22,7 @@ from appliance.accounts.authentication import hash_secret
 from appliance.accounts.models import Source, User
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
-from appliance.settings import OidcProvider
+from appliance.environment import OidcProvider
 from appliance.signin import provider as exchanges
 from appliance.signin.external_accounts import new_identity, set_groups
 from appliance.signin.models import ExternalIdentity

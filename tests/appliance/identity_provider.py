@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
 
-from appliance.settings import OidcProvider
+from appliance.environment import OidcProvider
 from deploy.ports import free_port
 from deploy.supervisor import ROOT, wait_for
 from tests.appliance.directory_server import write_certificates

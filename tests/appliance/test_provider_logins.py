@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 from appliance.accounts.authentication import CONSOLE_COOKIE
 from appliance.accounts.models import ApiToken, GroupMember, Source, User
 from appliance.audit.models import AuditRecord
-from appliance.settings import OidcProvider
+from appliance.environment import OidcProvider
 from appliance.signin import provider as exchanges
 from appliance.signin import second_factors, totp
 from appliance.signin.provider import ProviderRefusedError, ProviderUnavailableError

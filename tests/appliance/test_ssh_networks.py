@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from appliance.accounts.models import User
 from appliance.api.errors import ApplianceError, Code
+from appliance.environment import Environment
 from appliance.fleet import ssh_networks
-from appliance.settings import Environment
 from tests.appliance.conftest import Cast
 
 Clients = Callable[[User | None], Any]
