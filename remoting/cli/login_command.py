@@ -41,6 +41,8 @@ def login(
 
     Without a password it shows a code, which you approve in the console.
     """
+    if token_stdin and password_stdin:
+        raise rest.ApiError("Give --token-stdin or --password-stdin, not both.", rest.EXIT_USAGE)
     pem = trusted_ca(url, ca_sha256, asks=not token_stdin)
     if token_stdin:
         store_token(rest.Context(url, sys.stdin.readline().strip(), pem))

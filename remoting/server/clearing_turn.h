@@ -8,7 +8,8 @@ namespace busbar::server {
 
 class ClearingTurn {
  public:
-  // Blocks until the turn has begun. Does nothing if the driver clears new memory itself.
+  // Blocks until the turn has begun, a second at most. Does nothing if the driver clears new memory
+  // itself.
   ClearingTurn(Session& s, uint32_t partition)
       : turns_(s.cu.fresh_memory_is_zero ? nullptr : s.turns), partition_(partition) {
     if (turns_) turns_->begin_outside(partition_);

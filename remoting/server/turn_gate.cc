@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace busbar::server {
@@ -24,6 +25,8 @@ constexpr int64_t kOwnFenceNs = 500'000;
 constexpr int64_t kStallNs = 20'000'000;
 // A record that finds no room for so long is the next one: others would take its place for ever.
 constexpr int64_t kPatienceNs = 10'000'000;
+// Other work of the thread waits meanwhile, such as the return of memory to another session.
+constexpr std::chrono::seconds kMostOutsideWait{1};
 }  // namespace
 
 constinit const std::atomic<uint32_t> TurnGate::kOpen{control::turn_word(0, TurnState::open)};
@@ -260,7 +263,8 @@ void TurnGate::begin_outside(const std::function<void()>& wake) {
   std::unique_lock lock(outside_mutex_);
   outside_ = Outside::waits;
   wake();
-  outside_changed_.wait(lock, [this] { return outside_ == Outside::runs; });
+  outside_changed_.wait_for(lock, kMostOutsideWait, [this] { return outside_ == Outside::runs; });
+  outside_ = Outside::runs;
 }
 
 void TurnGate::end_outside() {
@@ -268,9 +272,17 @@ void TurnGate::end_outside() {
   outside_ = Outside::none;
 }
 
+bool TurnGate::may_run_outside(TurnState state) {
+  if (outside_ != Outside::waits) return false;
+  if (state == TurnState::open || (state == TurnState::turn && holds_)) return true;
+  if (state != TurnState::single || !holds_ || used_single()) return false;
+  single_turn_ = turn_;
+  return true;
+}
+
 void TurnGate::admit_outside() {
-  if (outside_ != Outside::waits) return;
   std::lock_guard lock(outside_mutex_);
+  if (outside_ != Outside::waits) return;  // it has waited long enough meanwhile
   outside_ = Outside::runs;
   outside_changed_.notify_all();
 }
@@ -282,7 +294,7 @@ bool TurnGate::is_draining() const {
 
 void TurnGate::end_pass() {
   TurnState state = control::state_of_word(observe());
-  if (state == TurnState::open || (state == TurnState::turn && holds_)) admit_outside();
+  if (may_run_outside(state)) admit_outside();
   if (state == TurnState::open) return;
   if (has_late_) report_late();
   if (state == TurnState::turn && !is_refused_again_) reserved_ = 0;

@@ -92,8 +92,8 @@ class TurnGate {
   bool may_stall() const { return has_fenced() && blocked_ && has_turn(); }
 
   // Work that no record submits runs between these two, of one thread at a time. begin_outside()
-  // blocks until the executor admits the work, in a turn or while the gate is open. `wake` makes
-  // the executor look.
+  // blocks until the executor admits the work, in a turn or while the gate is open, but a second at
+  // most. `wake` makes the executor look.
   void begin_outside(const std::function<void()>& wake);
   void end_outside();
 
@@ -124,6 +124,7 @@ class TurnGate {
     return unfenced_ || fences_.load(std::memory_order_acquire) || outside_ == Outside::runs;
   }
   bool wants() const { return blocked_ || outside_ == Outside::waits; }
+  bool may_run_outside(control::TurnState state);
   void admit_outside();
   void learn(const WorkBatch& batch, int64_t took);
 

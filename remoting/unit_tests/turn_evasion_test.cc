@@ -175,7 +175,7 @@ TEST_F(TurnEvasionTest, NewMemoryIsClearedInATurn) {
     executor.advance();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
-  for (int i = 0; i < 100; ++i) look();
+  for (int i = 0; i < 20; ++i) look();
   EXPECT_EQ(cleared, 0u);
   word = control::turn_word(2, control::TurnState::turn);
   for (int i = 0; i < 60'000 && !cleared; ++i) look();

@@ -309,6 +309,27 @@ TEST_F(TurnGateTest, WorkOutsideOfRecordsWaitsForATurnAndKeepsIt) {
   EXPECT_EQ(sent[1].turn, 2u);
 }
 
+TEST_F(TurnGateTest, SingleTurnAdmitsWorkOutsideOfRecords) {
+  show(1, TurnState::turn);
+  pass(0);
+  show(1, TurnState::single);
+  Clearing clearing(gate);
+  pass(0);
+  clearing.wait_until_it_runs();
+  EXPECT_EQ(pass(1), 0u) << "the turn is used";
+  clearing.end();
+  pass(0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].op, (uint32_t)TurnOp::drained);
+}
+
+TEST_F(TurnGateTest, WorkOutsideOfRecordsDoesNotWaitForEver) {
+  show(0, TurnState::closed);
+  Clearing clearing(gate);
+  clearing.wait_until_it_runs();
+  clearing.end();
+}
+
 TEST_F(TurnGateTest, WorkOutsideOfRecordsRunsWhileTheGateIsOpen) {
   show(1, TurnState::open);
   Clearing clearing(gate);
