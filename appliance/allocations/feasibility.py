@@ -73,11 +73,21 @@ def unused_part(snapshot: SchedulerSnapshot, r: Reservation, request: Request) -
     A GPU that no longer matches, or has left the pool, must not end the reservation of the others.
     """
     active = snapshot.active.values()
-    used = [s.gpu_id for a in active if a.reservation_id == r.id for s in a.shares]
-    unused, in_use = max(0, request.gpu_count - len(used)), frozenset(used)
-    gpus = snapshot.pools[r.pool_id].gpus
-    matching = (g for g in gpus if g.gpu_id not in in_use and not mismatch(g, request))
+    own = [s for a in active if a.reservation_id == r.id for s in a.shares]
+    unused = max(0, request.gpu_count - len(own))
+    matching = (
+        g
+        for g in snapshot.pools[r.pool_id].gpus
+        if not mismatch(g, request) and fits_beside(own, g, share_of(g, request))
+    )
     return replace(request, gpu_count=sum(1 for _ in islice(matching, unused)))
+
+
+def fits_beside(shares: Sequence[Share], gpu: GpuCapacity, added: Share) -> bool:
+    here = [s for s in shares if s.gpu_id == gpu.gpu_id] + [added]
+    memory_bytes = sum(s.memory_bytes for s in here)
+    percent = sum(s.compute_percent for s in here)
+    return percent <= 100 and memory_bytes <= gpu.memory_bytes
 
 
 def explain(gpus: Sequence[GpuCapacity], pools: str, request: Request) -> str:

@@ -449,6 +449,13 @@ def test_reservation_that_uses_all_gpus_that_match_keeps_no_other() -> None:
     assert isinstance(decide(state, pending(1, Request(1, 100)))[1], Start)
 
 
+def test_reservation_keeps_what_fits_beside_its_own_share() -> None:
+    halves = replace(RESERVED, request=Request(2, 50), starts_at=NOW - timedelta(minutes=1))
+    own = running(9, [gpu(1)], Request(1, 50), reservation_id=halves.id)
+    state = snapshot([gpu(1)], [own], reservations=[halves])
+    assert isinstance(decide(state, pending(1, Request(1, 50)))[1], Wait)
+
+
 def test_reservation_that_no_gpu_matches_is_ignored() -> None:
     begun = replace(RESERVED, starts_at=NOW - timedelta(minutes=1))
     small = replace(gpu(1), context_bytes=gpu(1).memory_bytes // 10)
