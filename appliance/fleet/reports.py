@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, overload
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
+
 from appliance.allocations import services as allocations
 from appliance.allocations import session_reports, suspending
-from appliance.allocations.models import SessionState
+from appliance.allocations.models import Partition, SessionState
 from appliance.allocations.session_reports import Progress
 from appliance.allocations.sessions import ReportedSession
 from appliance.allocations.suspending import NodeReport
@@ -87,9 +89,9 @@ def process_report(
 
     Writes only if something changed. `sessions` are those of the report, parsed as far as needed.
     """
-    unchanged = (
-        not (report.sessions or report.suspensions)
-        and applied_generation(node_id) == report.generation
+    unchanged = not (report.sessions or report.suspensions) and applied(node_id) == (
+        report.generation,
+        False,
     )
     if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
         return record_report(node_id, report, position, sessions or ReportedSessions(report))
@@ -103,11 +105,18 @@ SET_APPLIED = Update(
     ),
     returning=("id",),
 )
-APPLIED = Select(lambda node_id: Node.objects.filter(pk=node_id).values_list("applied_generation"))
+APPLIED = Select(
+    lambda node_id: Node.objects.filter(pk=node_id).values_list(
+        "applied_generation",
+        Exists(Partition.objects.filter(gpu__node=OuterRef("pk"), resizing=True)),
+    )
+)
 
 
-def applied_generation(node_id: UUID) -> int | None:
-    return next((int(applied) for (applied,) in APPLIED.rows(node_id=node_id)), None)
+def applied(node_id: UUID) -> tuple[int, bool] | None:
+    """Return the generation that a node has applied, and whether partitions on it are resized."""
+    rows = APPLIED.rows(node_id=node_id)
+    return next(((int(generation), bool(resizing)) for generation, resizing in rows), None)
 
 
 @write_transaction
@@ -141,10 +150,10 @@ def record_applied(
     memory than their size, with the bytes; None: the agent does not tell.
     """
     raised = SET_APPLIED.rows(node_id=node_id, reported=generation)
-    applied = generation if raised else applied_generation(node_id)
-    if applied is not None and generation >= applied:
+    known = generation if raised else (applied(node_id) or (None,))[0]
+    if known is not None and generation >= known:
         allocations.record_applied_generation(
-            node_id=node_id, generation=applied, alive=alive, over=over
+            node_id=node_id, generation=known, alive=alive, over=over
         )
 
 
