@@ -18,6 +18,7 @@ from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
 from appliance.pools.partition_memory import lack_of_context_room, share_bytes
 from appliance.pools.services import MANAGE, find_pool
+from appliance.runtime.each import convert_each
 
 
 @write_transaction
@@ -102,16 +103,20 @@ def check_context_room(
 
     `sizes` are the bytes of each GPU and of a context on it.
     """
-    lacks = [lack_of_context_room(c, share_bytes(memory, percent)) for memory, c in sizes]
+    lacks, _ = convert_each(
+        "reservation: reading of GPU",
+        sizes,
+        lambda size: lack_of_context_room(size[1], share_bytes(size[0], percent)),
+    )
     too_small = Counter(filter(None, lacks))
-    matching = len(lacks) - too_small.total()
+    matching = len(sizes) - too_small.total()
     if gpu_count <= matching:
         return
     lack, count = too_small.most_common(1)[0]
     raise ApplianceError(
         Code.UNSATISFIABLE,
         f"Requested {gpu_count} × {percent} %, but pool {pool} has {matching} matching of "
-        f"{len(lacks)} registered GPUs: {count} {lack}. Reserve more of each GPU, or set "
+        f"{len(sizes)} registered GPUs: {count} {lack}. Reserve more of each GPU, or set "
         "allow_pending if GPUs will be added.",
     )
 
