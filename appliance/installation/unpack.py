@@ -48,9 +48,9 @@ def lock_folders() -> TextIO:
     """
     while True:
         is_new = not os.path.isdir(versions)
-        make_folder(versions)
-        make_folder(commands)
         with contextlib.suppress(FileNotFoundError):
+            make_folder(versions)
+            make_folder(commands)
             lock = open(os.path.join(versions, "lock"), "w")  # noqa: SIM115 - the caller closes it
             fcntl.flock(lock, fcntl.LOCK_EX)
             if os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):
