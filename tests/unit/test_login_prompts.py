@@ -34,7 +34,7 @@ def test_script_gives_each_answer_once(
     monkeypatch.setattr("sys.stdin", io.StringIO("lamp\n123456\n"))
     assert ask_new_password(stdin=True) == "lamp"
     assert ask("Code: ", "Repeat.", hidden=False, reads_stdin=True) == "123456"
-    with pytest.raises(ApiError, match=r"Code: standard input has no more lines. Repeat."):
+    with pytest.raises(ApiError, match=r"Code: standard input has no more lines\.$"):
         ask("Code: ", "Repeat.", reads_stdin=True)
     assert capsys.readouterr() == ("", "")
 
