@@ -96,7 +96,7 @@ class Machine:
     def command(self, *words: str, network: bool = True, **variables: str) -> list[str]:
         """Return a command line that runs a command as root on the machine."""
         pid = str(self.pid())
-        line = ["nsenter", "-t", pid, "-m", "-p", "-n", f"--root=/proc/{pid}/root", "--wd=/root"]
+        line = ["nsenter", "-t", pid, "-m", "-p", "-n", f"--root=/proc/{pid}/root"]
         line += [] if network else ["unshare", "-n"]
         settings = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         settings |= {"HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
@@ -104,6 +104,8 @@ class Machine:
             *line,
             "env",
             "-i",
+            "-C",  # --wd of nsenter means a folder outside
+            "/root",
             *(f"{k}={v}" for k, v in (settings | variables).items()),
             *words,
         ]
