@@ -22,4 +22,4 @@ def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:
         [build(LIMITS)], env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert done.stdout.count(": ok") == 22
+    assert done.stdout.count(": ok") == 24
