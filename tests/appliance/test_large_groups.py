@@ -87,7 +87,9 @@ def test_members_are_listed_in_pages_with_the_same_queries(
         seen |= {row["user"] for row in page["items"]}
         queries.add(len(captured))
         cursor = page["next"]
-    assert len(seen) == MEMBERS and len(queries) == 1 and max(queries) <= 3
+    # PostgreSQL has no cache of tokens, memberships and roles (appliance/db/other_processes.py).
+    limit = 3 if connection.vendor == "sqlite" else 5
+    assert len(seen) == MEMBERS and len(queries) == 1 and max(queries) <= limit
     found = body(admin.get(f"{path}&user=person-09999"))["items"]
     assert [row["user"] for row in found] == ["person-09999"]
 
