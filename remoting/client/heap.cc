@@ -1,6 +1,7 @@
 #include "client/heap.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "checked_size.h"
 
@@ -147,7 +148,7 @@ bool Heap::return_empty_leases(uint64_t keep) {
   for (auto it = leases_.begin(); it != leases_.end();) {
     auto [at, bytes] = *it;
     auto f = free_.upper_bound(at);
-    bool empty = f != free_.begin() && (--f)->first + f->second >= at + bytes;
+    bool empty = f != free_.begin() && std::prev(f)->first + std::prev(f)->second >= at + bytes;
     if (!empty || bytes <= keep) {
       if (empty) keep -= bytes;
       ++it;

@@ -23,7 +23,7 @@ namespace {
 constexpr int kEvents = 64;
 constexpr int kNoticesAtOnce = 4;  // of one session: what it sends beyond that delays no other one
 constexpr Microseconds kSecond = 1'000'000;
-constexpr Microseconds kBeat = control::kBeatMs * 1000;
+constexpr Microseconds kBeat = Microseconds(control::kBeatMs) * 1000;
 // Longer ones may put the share of a session wrong by a point over 10 s; see ADR 83.
 constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
 

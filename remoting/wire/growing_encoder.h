@@ -24,6 +24,7 @@ class GrowingBuffer {
  private:
   static constexpr uint64_t kOnStack = 4096;
   void grow(uint64_t at, uint64_t n) {
+    // NOLINTNEXTLINE(custom-unchecked-product): at most twice kMaxPayloadBytes
     capacity_ = (std::max(2 * capacity_, at + n) + kRecordAlign - 1) & ~(kRecordAlign - 1ull);
     std::vector<uint8_t> larger(capacity_ + kRecordAlign);
     std::memcpy(larger.data(), bytes_, at);

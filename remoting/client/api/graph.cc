@@ -10,6 +10,7 @@
 #include "client/mapped.h"
 #include "client/wrapped_calls.h"
 #include "export.h"
+#include "wire/growing_encoder.h"
 
 using namespace busbar;
 using namespace busbar::client;
