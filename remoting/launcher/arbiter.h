@@ -98,8 +98,8 @@ class Arbiter {
   // The holder that did not drain in time, since the last call. Empty: none.
   Id take_overdue();
   Microseconds charged(const Id& id) const;
-  // How long work of the account was late while other accounts had or wanted a turn. Of several
-  // late accounts the first one counts: the others may be late because of it.
+  // Returns the time in which work of the account was late while other accounts had or wanted a
+  // turn. Of several late accounts the first one counts: it may be the cause of the others.
   Microseconds late(const Id& id) const;
 
  private:

@@ -1,4 +1,4 @@
-// What tests of the arbiters share: the end of a session server, and grants.
+// A session server's end of the channel to the arbiters, and grants, for tests.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-"""For how long work may be late while others wait: the pool sets it, and the nodes are told."""
+"""A pool limits the time that work is late while others wait, and tells its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many programs fit into an allocation at once, by the CUDA contexts that nodes report."""
+"""The largest number of programs of an allocation, from the CUDA contexts that nodes report."""
 
 from __future__ import annotations
 

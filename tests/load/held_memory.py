@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 
 class HeldMemory:
-    """What each partition of a node holds, as the GPU counts it, and its size."""
+    """The memory that each partition of a node holds, as the GPU counts it, and its size."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

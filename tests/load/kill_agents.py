@@ -19,7 +19,7 @@ TICK_SECONDS = 0.3
 
 
 class Granted(NamedTuple):
-    """What a node is told about a partition."""
+    """A partition in the desired state of a node."""
 
     percent: int
     memory_bytes: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from nodes.launcher_control import (
@@ -23,6 +23,7 @@ from nodes.protocol import fleet_pb2
 from nodes.suspending import BEGUN, Suspender
 from nodes.suspensions import SuspensionList, SuspensionReport
 from tests.load.held_memory import HeldMemory
+from tests.session_reports import SESSION
 
 MIB = 1 << 20
 HELD_BYTES = 300 * MIB
@@ -113,21 +114,11 @@ class FakeLauncher:
 
 def report_of(s: FakeSession, held: tuple[int, ...]) -> SessionReport:
     """Return a running session with the memory that it holds of each partition."""
-    return SessionReport(
-        s.id,
-        s.allocation_id,
-        pid=1,
-        state="running",
-        opened_seconds=0,
-        bytes_in=0,
-        bytes_out=0,
-        launches=0,
+    return replace(
+        SESSION,
+        session_id=s.id,
+        allocation_id=s.allocation_id,
         memory_bytes=sum(held),
-        client_pid=1,
-        isolation={},
-        program="load",
-        reason="",
-        client_address="127.0.0.1",
         partition_bytes=held,
     )
 

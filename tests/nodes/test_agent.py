@@ -31,6 +31,7 @@ from nodes.messages import COMPUTE_LIMIT
 from nodes.protocol import fleet_pb2
 from nodes.suspensions import SuspensionList
 from tests.remoting.node import EVENT_SECONDS
+from tests.session_reports import SESSION
 
 
 class FakeNvml:
@@ -336,23 +337,7 @@ class StoppedLauncher:
 
 
 def session_with(enforcement: str) -> SessionReport:
-    return SessionReport(
-        session_id=uuid.uuid4(),
-        allocation_id=uuid.uuid4(),
-        pid=1,
-        state="running",
-        opened_seconds=0,
-        bytes_in=0,
-        bytes_out=0,
-        launches=0,
-        memory_bytes=0,
-        client_pid=0,
-        isolation={},
-        program="",
-        reason="",
-        client_address="",
-        enforcement=enforcement,
-    )
+    return replace(SESSION, session_id=uuid.uuid4(), enforcement=enforcement)
 
 
 async def next_limits(agent: Agent) -> list[str]:

@@ -24,32 +24,17 @@ from nodes.memory_watch import COMPARISONS, TOLERANCE_BYTES, MemoryWatch
 from nodes.protocol import fleet_pb2
 from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
 from tests.remoting.test_charges import MIB, program
+from tests.session_reports import SESSION
 
 GPU = NULL_DRIVER_GPUS[0]
 ALLOCATION = uuid.uuid4()
 CHARGED, CONTEXT = 1 << 30, 300 * MIB
 GRANT = Grant(ALLOCATION, uuid.uuid4(), 1, 1, (Partition(GPU, 1 << 30, 50),))
 PERMITTED = CHARGED + CONTEXT + TOLERANCE_BYTES + CHARGED // 20
-SESSION = SessionReport(
-    session_id=uuid.uuid4(),
-    allocation_id=ALLOCATION,
-    pid=77,
-    state="running",
-    opened_seconds=0,
-    bytes_in=0,
-    bytes_out=0,
-    launches=0,
-    memory_bytes=CHARGED,
-    client_pid=1,
-    isolation={},
-    program="python3",
-    reason="",
-    client_address="",
-    partition_bytes=(CHARGED,),
-)
+HELD = replace(SESSION, allocation_id=ALLOCATION, memory_bytes=CHARGED, partition_bytes=(CHARGED,))
 
 
-def compare(watch: MemoryWatch, used: int, session: SessionReport = SESSION) -> bool:
+def compare(watch: MemoryWatch, used: int, session: SessionReport = HELD) -> bool:
     return bool(watch.compare({GPU: {77: used}}, [session], [GRANT]))
 
 
@@ -72,7 +57,7 @@ def test_comparison_without_excess_starts_the_count_again(watch: MemoryWatch) ->
 
 
 def test_session_that_has_ended_is_not_compared(watch: MemoryWatch) -> None:
-    closed = replace(SESSION, state="closed")
+    closed = replace(HELD, state="closed")
     assert not any(compare(watch, 2 * PERMITTED, closed) for _ in range(2 * COMPARISONS))
 
 

@@ -19,6 +19,7 @@ from nodes.messages import encode_report
 from nodes.protocol import fleet_pb2
 from nodes.suspending import Outcome, Suspender
 from nodes.suspensions import SuspensionList, SuspensionReport
+from tests.session_reports import SESSION
 
 ALLOCATION, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 FIRST, SECOND = uuid.UUID(int=11), uuid.UUID(int=12)
@@ -49,8 +50,13 @@ class Launcher:
 
 
 def session(session_id: uuid.UUID, state: str = "running") -> SessionReport:
-    return SessionReport(
-        session_id, ALLOCATION, 1, state, 0, 0, 0, 0, 4 * MIB, 2, {}, "train", "", "client"
+    return replace(
+        SESSION,
+        session_id=session_id,
+        allocation_id=ALLOCATION,
+        state=state,
+        memory_bytes=4 * MIB,
+        program="train",
     )
 
 

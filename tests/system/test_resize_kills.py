@@ -42,7 +42,7 @@ class Rounds:
     def __init__(self, pool: Pool, stack: ExitStack) -> None:
         self.pool, self.stack, self.rng = pool, stack, random.Random(11)
         self.over: list[bool] = []
-        """Whether the program held more than its size, after each round."""
+        """After each round: the program held more than its size."""
         self.start()
 
     def start(self) -> None:

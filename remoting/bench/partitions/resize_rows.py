@@ -24,7 +24,7 @@ KEPT, SHRUNK, SMALLER, ADDED = 45, 55, 35, 20
 STEP_SECONDS = 0.5
 KERNEL_US = 2000.0
 CHANGES = 4
-"""How often the third tenant comes while the steps are measured."""
+"""Times that the third tenant comes while the steps are measured."""
 RESIZES, LEAST_PERCENT = 100, 5
 TARGET = 1.05
 BATCHES_AHEAD = 2
