@@ -1,9 +1,8 @@
 """Migrated, empty SQLite databases for appliances that tests start.
 
-Migrations take 7 s of processor time for each new data folder, more than all else that an appliance
-does until it is ready. They run once for each state of the sources; `./run --check` and
-tests/appliance/running/test_process.py start appliances whose own migrations run. Tests in the
-process of pytest begin with copies, too; with PostgreSQL they migrate.
+Migrations take over 1 s of processor time for each new data folder. They run once for each state of
+the sources; `./run --check` and tests/appliance/running/test_process.py start appliances whose own
+migrations run. Tests in the process of pytest begin with copies, too; with PostgreSQL they migrate.
 """
 
 from __future__ import annotations

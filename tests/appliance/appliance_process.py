@@ -89,7 +89,7 @@ def started(folder: Path, **environment: str) -> Iterator[ApplianceProcess]:
 
 @contextmanager
 def started_as_it_is(folder: Path, **environment: str) -> Iterator[ApplianceProcess]:
-    """Like `started`, but the appliance migrates a new database itself, which takes seconds."""
+    """Like `started`, but the appliance migrates a new database itself, which takes a second."""
     appliance = ApplianceProcess(folder, **environment)
     try:
         wait_for("the appliance", appliance.is_ready, appliance.log)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 
 from appliance.accounts.models import RoleBinding
 from appliance.activity.models import Event
@@ -22,13 +21,12 @@ from appliance.fleet.enrolment import node_remove
 from appliance.inventory import duplicates, reports
 from appliance.inventory.duplicates import release_duplicates
 from appliance.inventory.gpu_admission import forget_held
-from appliance.inventory.models import Gpu, Node, NodeState, Site
+from appliance.inventory.models import Gpu, Node, Site
 from appliance.inventory.reports import ReportedGpu, create_node, record_node_report
 from appliance.pools.models import Pool
 from appliance.pools.services import ensure_default_pool
 from appliance.telemetry import reachability
 from tests.appliance.conftest import GIB, Cast, body
-from tests.appliance.test_binding_migration import migrate
 from tests.appliance.test_gpu_admission import report
 from tests.appliance.test_inventory import report_of
 
@@ -414,29 +412,3 @@ def test_reports_at_the_same_time_give_one_claim(monkeypatch: pytest.MonkeyPatch
         t.join()
     assert problems == []
     assert sorted(g.duplicate_of is None for g in Gpu.objects.all()) == [False, True]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_migration_marks_gpus_that_were_registered_twice() -> None:
-    latest = MigrationExecutor(connection).loader.graph.leaf_nodes()
-    apps = migrate([("inventory", "0013_node_simulated")])
-    try:
-        nodes, gpus = (apps.get_model("inventory", name).objects for name in ("Node", "Gpu"))
-        kinds = {"index": 0, "model": "m", "memory_bytes": GIB, "compute_capability": "12.0"}
-        same = {"uuid": uuid.uuid4(), **kinds}
-        removed = nodes.create(name="removed", state=NodeState.REMOVED)
-        gone = gpus.create(node=removed, **same).pk
-        first = gpus.create(node=nodes.create(name="first"), **same).pk
-        used = gpus.create(node=nodes.create(name="used"), taken_percent=10, **same).pk
-        same["uuid"] = uuid.uuid4()
-        idle = gpus.create(node=nodes.create(name="idle"), **same).pk
-        missing = nodes.create(name="missing")
-        busy = gpus.create(node=missing, present=False, taken_memory_bytes=1, **same).pk
-        gpus = (
-            migrate([("inventory", "0016_gpu_claimed_once")]).get_model("inventory", "Gpu").objects
-        )
-        found = {g.pk: (g.present, g.duplicate_of_id) for g in gpus.all()}
-        claimed_by_used = {gone: (False, None), first: (True, used), used: (True, None)}
-        assert found == claimed_by_used | {idle: (True, busy), busy: (False, None)}
-    finally:
-        MigrationExecutor(connection).migrate(latest)

@@ -37,15 +37,23 @@ class Command(BaseCommand):
 
 
 def require_known(manifest: Manifest) -> None:
-    """Raise BackupError for a database of a newer release."""
+    """Raise BackupError for a database that `migrate` cannot bring to this release."""
     from django.db.migrations.loader import MigrationLoader
 
     from appliance.backups.errors import BackupError
+    from appliance.db.pending_migrations import missing_replaced
     from nodes.version import AGENT_VERSION
 
-    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
-    if unknown := sorted(set(manifest.migrations) - known):
+    loader = MigrationLoader(None)
+    replaced = (name for m in loader.replacements.values() for name in m.replaces)
+    applied = {(app, name) for app, _, name in (m.partition(".") for m in manifest.migrations)}
+    if unknown := sorted(applied.difference(loader.disk_migrations, replaced)):
         raise BackupError(
             f"The backup was made by a newer release ({manifest.version}): this one "
-            f"({AGENT_VERSION}) does not know {unknown[0]}. Restore it with that release."
+            f"({AGENT_VERSION}) does not know {'.'.join(unknown[0])}. Restore it with that release."
+        )
+    if missing := missing_replaced(loader, applied):
+        raise BackupError(
+            f"The backup was made by an unreleased version that lacks the migration {missing}. "
+            "Restore it with the newest version that contains this migration, then start this one."
         )
