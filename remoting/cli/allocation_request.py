@@ -181,22 +181,22 @@ def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> Non
 
 def takes_request(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of AllocationRequest to a command, which gets them as `request`."""
-    options = inspect.signature(AllocationRequest).parameters
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "request"]
+    # get_type_hints() would wrap annotations with the default None in Optional on Python 3.10, and
+    # Typer would not find the options in them.
+    options = inspect.signature(AllocationRequest, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in (*own.values(), *options.values())
+        if p.name != "request"
+    ]
 
     def with_options(**values: Any) -> None:
         given = {f.name: values.pop(f.name) for f in fields(AllocationRequest)}
         command(request=AllocationRequest(**given), **values)
 
-    hints = get_type_hints(AllocationRequest, include_extras=True) | get_type_hints(
-        command, include_extras=True
-    )
-    parameters = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
-        for p in (*own, *options.values())
-    ]
     # Typer reads these attributes.
-    with_options.__annotations__ = {p.name: hints[p.name] for p in parameters}
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__name__, with_options.__doc__ = command.__name__, command.__doc__
     return with_options
