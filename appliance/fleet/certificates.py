@@ -72,7 +72,7 @@ def create_authority(folder: Path, slot: str = "") -> Authority:
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Busbar CA{slot}")])
-    builder = new_certificate(name, name, key.public_key(), CA_LIFETIME)
+    builder = new_certificate(name, key, name, key.public_key(), CA_LIFETIME)
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     certificate = (
         builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -97,19 +97,42 @@ def write_bundle(folder: Path, authorities: Sequence[Authority]) -> None:
 
 
 def new_certificate(
-    subject: x509.Name, issuer: x509.Name, public_key: object, lifetime: timedelta
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    subject: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    lifetime: timedelta,
 ) -> x509.CertificateBuilder:
-    """Return a builder with subject, issuer, key, a random serial number and validity."""
+    """Return a builder with names, key, identifiers of both keys, a random number and validity.
+
+    Python 3.13 and later refuse certificates without the identifiers (RFC 5280, 4.2.1.1 and 2).
+    """
     now = datetime.now(UTC)
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(public_key)  # type: ignore[arg-type]  # any key type that a CSR may hold
+        .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - min(BACKDATE, lifetime))
         .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        .add_extension(issuer_id, critical=False)
     )
+
+
+def new_leaf(
+    authority: Authority,
+    name: str,
+    key: ec.EllipticCurvePublicKey,
+    lifetime: timedelta,
+    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
+) -> x509.CertificateBuilder:
+    """Return a builder of a certificate that the CA issues, still without alternative names."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = new_certificate(authority.certificate.subject, authority.key, subject, key, lifetime)
+    return builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
 
 
 def sign_node_certificate(
@@ -124,18 +147,17 @@ def sign_node_certificate(
     Raises ValueError for a malformed CSR, a wrong signature or an unsupported kind of key.
     """
     csr = x509.load_pem_x509_csr(csr_pem.encode())
-    if not isinstance(csr.public_key(), ec.EllipticCurvePublicKey):
+    key = csr.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
         raise ValueError("the key of the CSR is not an elliptic-curve key")
     if not csr.is_signature_valid:
         raise ValueError("the signature of the CSR is invalid")
     usage = (
         ExtendedKeyUsageOID.CLIENT_AUTH if purpose == "agent" else ExtendedKeyUsageOID.SERVER_AUTH
     )
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node_id))])
     return (
-        new_certificate(name, authority.certificate.subject, csr.public_key(), lifetime)
+        new_leaf(authority, str(node_id), key, lifetime, usage)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(str(node_id))]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
 
@@ -154,22 +176,16 @@ def server_certificate(
 ) -> tuple[Path, Path]:
     """Return the files of certificate and key of the HTTPS and fleet servers.
 
-    Issues a new certificate if less than a third of its lifetime is left, a name is missing, the
-    CA is another one, or the files do not belong together.
+    Issues a new certificate if less than a third of its lifetime is left, a name or the identifier
+    of the CA's key is missing, the CA is another one, or the files do not belong together.
     """
     pem_path, key_path = folder / "server.pem", folder / "server.key"
     if is_usable(pem_path, key_path, authority, names, lifetime):
         return pem_path, key_path
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
-        new_certificate(
-            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar appliance")]),
-            authority.certificate.subject,
-            key.public_key(),
-            lifetime,
-        )
+        new_leaf(authority, "Busbar appliance", key.public_key(), lifetime)
         .add_extension(alternative_names(names), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
     write_private(key_path, private_pem(key))
@@ -187,7 +203,8 @@ def is_usable(
     current = x509.load_pem_x509_certificate(pem.read_bytes())
     san = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return (
-        set(names) <= {str(n.value) for n in san}
+        any(isinstance(e.value, x509.AuthorityKeyIdentifier) for e in current.extensions)
+        and set(names) <= {str(n.value) for n in san}
         and current.not_valid_after_utc - datetime.now(UTC) > lifetime / 3
         and is_issued_by(authority, current)
     )
