@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
@@ -65,14 +66,18 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """Report whether the database is readable and initialised, its disk, and whether work failed.
 
-    The last two are no reason to send no requests: heartbeats and releases go on, and work that
-    failed is started again. The status of the appliance names it, for users who sign in.
+    A database that does not answer is reported with 503. The last two are no reason to send no
+    requests: heartbeats and releases go on, and work that failed is started again. The status of
+    the appliance names it, for users who sign in.
     """
     from appliance.pools.models import Pool
 
     disk = disk_space.level().name.lower()
-    ready = Pool.objects.exists()
-    return JsonResponse({"ready": ready, "disk": disk, "failed_work": bool(background.failed())})
+    body = {"disk": disk, "failed_work": bool(background.failed())}
+    try:
+        return JsonResponse({"ready": Pool.objects.exists(), **body})
+    except DatabaseError:
+        return JsonResponse({"ready": False, **body}, status=503)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:

@@ -159,7 +159,8 @@ DESCRIPTIONS: dict[Code, Description] = {
     Code.BUSY: Description(
         "The write queue is full, another process changes the same objects, or a request with the "
         "same `Idempotency-Key` is in progress. This request changed nothing; the other one with "
-        "its key may still do so.",
+        "its key may still do so. Or the database does not answer: then a change may have been "
+        "made all the same.",
         "Repeat the request after the time in `Retry-After`, in seconds, with the same "
         "`Idempotency-Key`: if the other request succeeds, its response is returned.",
     ),

@@ -13,15 +13,12 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.api.database_refusals import refusal_of
 from appliance.api.errors import STATUS, ApplianceError, Code, problem_type
 from appliance.db.deleted_rows import is_missing_row
-from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
-from appliance.db.writer import WriterBusyError
-from appliance.runtime.disk_space import is_disk_full
 
 log = logging.getLogger(__name__)
 
-DISK_FULL = "The disk of the appliance is full. Nothing was changed; free space and try again."
 NOT_FOUND = "The object does not exist, or you have no permission to see it."
 IN_USE = "Another request uses the object meanwhile. Nothing was changed; try again."
 SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
@@ -94,14 +91,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     Return None for unexpected exceptions: Django then responds with 500.
     """
     request = context.get("request")
-    if isinstance(error, ApplianceError):
-        return problem(error.code, error.detail, request, None, **error.fields)
-    if isinstance(error, WriterBusyError):
-        return problem(Code.BUSY, str(error), request)
-    if is_disk_full(error):
-        return problem(Code.DISK_FULL, DISK_FULL, request)
-    if is_lock_conflict(error):
-        return problem(Code.BUSY, LOCK_CONFLICT, request)
+    if refused := error if isinstance(error, ApplianceError) else refusal_of(error):
+        return problem(refused.code, refused.detail, request, None, **refused.fields)
     if isinstance(error, exceptions.ValidationError):
         return problem(
             Code.INVALID,

@@ -13,13 +13,12 @@ from functools import partial
 from typing import Any
 
 from appliance.api import refusals
+from appliance.api.database_refusals import refusal_of
 from appliance.api.errors import ApplianceError, Code
-from appliance.api.problems import DISK_FULL, refusal_of_missing_row
+from appliance.api.problems import refusal_of_missing_row
 from appliance.db import change_log
 from appliance.db.deleted_rows import is_missing_row
-from appliance.db.lock_conflicts import LOCK_CONFLICT, is_lock_conflict
 from appliance.db.writer import (
-    WriterBusyError,
     directory_login_pool,
     login_pool,
     provider_pool,
@@ -33,7 +32,6 @@ from appliance.http.handler import Response, SyncHandler, problem_of, send_respo
 from appliance.http.internal_headers import SEQUENCE_HEADER, WAIT_HEADER
 from appliance.http.login_gate import DIRECTORY_HEADER
 from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
-from appliance.runtime.disk_space import is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +75,9 @@ class ControllerApplication:
             if execution is Execution.LOGIN and DIRECTORY_HEADER in scope["headers"]:
                 threads = directory_login_pool
             return await run_in_thread(partial(self._handler.respond, scope, body), threads)
-        except WriterBusyError as error:
-            return problem_of(ApplianceError(Code.BUSY, str(error)))
         except Exception as error:
-            if is_disk_full(error):
-                return problem_of(ApplianceError(Code.DISK_FULL, DISK_FULL))
-            if is_lock_conflict(error):
-                return problem_of(ApplianceError(Code.BUSY, LOCK_CONFLICT))
+            if refused := refusal_of(error):
+                return problem_of(refused)
             if is_missing_row(error):
                 return problem_of(ApplianceError(*refusal_of_missing_row(error, scope["method"])))
             log.exception("controller: %s %s failed", scope["method"], scope["path"])

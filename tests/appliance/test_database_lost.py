@@ -1,0 +1,49 @@
+"""Requests while PostgreSQL cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+
+from appliance.accounts.models import User
+from appliance.api.database_refusals import LOST
+from tests.appliance.conftest import Cast, body
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(not settings.ENVIRONMENT.database, reason="of PostgreSQL"),
+]
+
+
+@contextmanager
+def lost_database() -> Iterator[None]:
+    """Nothing listens on the port where the database is expected."""
+    address = {name: connection.settings_dict[name] for name in ("HOST", "PORT")}
+    connection.close()
+    connection.settings_dict.update(HOST="127.0.0.1", PORT="1")
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict.update(address)
+
+
+def test_requests_are_refused_as_busy(cast: Cast, client_of: Callable[[User | None], Any]) -> None:
+    admin = client_of(cast.admin)
+    with lost_database():
+        refused = admin.get("/api/v1/nodes")
+    assert refused.status_code == 503 and refused["Retry-After"] == "1"
+    assert body(refused)["code"] == "busy" and body(refused)["detail"] == LOST
+    assert admin.get("/api/v1/nodes").status_code == 200
+
+
+def test_appliance_is_not_ready(cast: Cast) -> None:
+    with lost_database():
+        response = Client().get("/readyz")
+    assert response.status_code == 503 and response.json()["ready"] is False
