@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from django.db import connections
+from django.db import OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
@@ -16,9 +16,15 @@ from django.db.migrations.loader import MigrationLoader
 def lacks_migrations(database: str) -> bool:
     """Return whether `migrate` has work to do. It takes ten times as long to find that out.
 
-    Raises SystemExit if the database has some of the migrations that a squashed one replaces.
+    Raises SystemExit if the database cannot be opened, or has some of the migrations that a
+    squashed one replaces.
     """
-    executor = MigrationExecutor(connections[database])
+    try:
+        executor = MigrationExecutor(connections[database])
+    except OperationalError as error:
+        raise SystemExit(
+            f"The database cannot be opened. Check BUSBAR_DATABASE and the data folder. {error}"
+        ) from None
     applied = executor.recorder.applied_migrations().keys()
     if missing := missing_replaced(executor.loader, applied):
         raise SystemExit(

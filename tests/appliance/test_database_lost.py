@@ -13,6 +13,7 @@ from django.test import Client
 
 from appliance.accounts.models import User
 from appliance.api.database_refusals import LOST
+from appliance.db.pending_migrations import lacks_migrations
 from tests.appliance.conftest import Cast, body
 
 pytestmark = [
@@ -47,3 +48,8 @@ def test_appliance_is_not_ready(cast: Cast) -> None:
     with lost_database():
         response = Client().get("/readyz")
     assert response.status_code == 503 and response.json()["ready"] is False
+
+
+def test_appliance_does_not_start(cast: Cast) -> None:
+    with lost_database(), pytest.raises(SystemExit, match=r"BUSBAR_DATABASE.*refused"):
+        lacks_migrations("default")
