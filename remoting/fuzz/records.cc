@@ -2,7 +2,7 @@
 //
 // The input is a word whose bits decide which driver calls fail, and a list of steps: the header
 // below and the bytes that it announces. Or raw bytes for the record reader, if they begin with
-// 0xff. tests/suites/fuzz_record_seeds.py writes this format.
+// 0xff. tests/suites/fuzz_record_steps.py writes this format.
 #include <unistd.h>
 
 #include <algorithm>

@@ -28,6 +28,19 @@ void* handle() {
   return &value;
 }
 
+// Handles of graphs and nodes are known before, so that an input can name them. A graph, and the
+// executable graph that is made from it, is the set of the kinds of its nodes, with a bit for each
+// CUgraphNodeType. A node is its kind plus one.
+constexpr uint64_t kNodeKinds = 8;
+constexpr uint64_t kEveryKind = (1u << kNodeKinds) - 1;
+
+inline CUgraphNode node_handle(uint64_t kind) {
+  return (CUgraphNode)(kind + 1);
+}
+inline bool has_node(CUgraph g, uint64_t kind) {
+  return (uint64_t)g >> kind & 1;
+}
+
 template <typename R, typename... A>
 void set_stub(R (*&f)(A...)) {
   f = stub<A...>;
@@ -120,7 +133,7 @@ inline void stub_capture(server::Driver& cu) {
     return outcome();
   };
   cu.cuStreamEndCapture = [](CUstream, CUgraph* g) {
-    *g = (CUgraph)handle<double>();
+    *g = (CUgraph)kEveryKind;
     return outcome();
   };
   cu.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* s) {
@@ -130,7 +143,7 @@ inline void stub_capture(server::Driver& cu) {
   cu.cuStreamGetCaptureInfo = [](CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph* g,
                                  const CUgraphNode** nodes, const CUgraphEdgeData** edges,
                                  size_t* n) {
-    *g = (CUgraph)handle<double>();
+    *g = (CUgraph)kEveryKind;
     *nodes = nullptr;
     *edges = nullptr;
     *n = 0;
@@ -139,18 +152,40 @@ inline void stub_capture(server::Driver& cu) {
 }
 
 inline void stub_graphs(server::Driver& cu) {
-  cu.cuGraphCreate = [](CUgraph* g, unsigned) {
-    *g = (CUgraph)handle<double>();
+  cu.cuGraphCreate = [](CUgraph* g, unsigned kinds) {
+    *g = (CUgraph)(kinds ? kinds & kEveryKind : kEveryKind);
     return outcome();
   };
-  cu.cuGraphInstantiateWithParams = [](CUgraphExec* e, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS*) {
-    *e = (CUgraphExec)handle<bool>();
+  cu.cuGraphInstantiateWithParams = [](CUgraphExec* e, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS*) {
+    *e = (CUgraphExec)g;
     return outcome();
   };
-  cu.cuGraphAddEmptyNode = [](CUgraphNode* n, CUgraph, const CUgraphNode*, size_t) {
-    *n = (CUgraphNode)handle<unsigned>();
+  cu.cuGraphGetNodes = [](CUgraph g, CUgraphNode* list, size_t* n) {
+    size_t found = 0;
+    for (uint64_t kind = 0; kind < kNodeKinds; ++kind)
+      if (has_node(g, kind) && (!list || found < *n)) {
+        if (list) list[found] = node_handle(kind);
+        ++found;
+      }
+    *n = found;
     return outcome();
   };
+}
+
+inline void stub_event_nodes(server::Driver& cu) {
+  cu.cuGraphAddEventRecordNode = [](CUgraphNode* n, CUgraph, const CUgraphNode*, size_t, CUevent) {
+    *n = node_handle(CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+    return outcome();
+  };
+  cu.cuGraphAddEventWaitNode = [](CUgraphNode* n, CUgraph, const CUgraphNode*, size_t, CUevent) {
+    *n = node_handle(CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+    return outcome();
+  };
+  cu.cuGraphEventRecordNodeGetEvent =
+      cu.cuGraphEventWaitNodeGetEvent = [](CUgraphNode, CUevent* e) {
+        *e = (CUevent)handle<int>();  // as cuEventCreate
+        return outcome();
+      };
 }
 
 inline void stub_graph_nodes(server::Driver& cu) {
@@ -167,14 +202,17 @@ inline void stub_graph_nodes(server::Driver& cu) {
     *p = {};
     return outcome();
   };
-  cu.cuGraphNodeGetType = [](CUgraphNode, CUgraphNodeType* t) {
-    *t = (CUgraphNodeType)(g_calls % 5);
+  cu.cuGraphNodeGetType = [](CUgraphNode n, CUgraphNodeType* t) {
+    *t = (CUgraphNodeType)((uint64_t)n - 1);
     return outcome();
   };
-  cu.cuGraphGetNodes = [](CUgraph, CUgraphNode* list, size_t* n) {
-    if (list)
-      for (size_t i = 0; i < *n; ++i) list[i] = (CUgraphNode)handle<unsigned>();
-    *n = 1;
+  cu.cuGraphAddEmptyNode = [](CUgraphNode* n, CUgraph, const CUgraphNode*, size_t) {
+    *n = node_handle(CU_GRAPH_NODE_TYPE_EMPTY);
+    return outcome();
+  };
+  // All but another child graph.
+  cu.cuGraphChildGraphNodeGetGraph = [](CUgraphNode, CUgraph* g) {
+    *g = (CUgraph)(kEveryKind & ~(1u << CU_GRAPH_NODE_TYPE_GRAPH));
     return outcome();
   };
 }
@@ -193,6 +231,7 @@ inline server::Driver stub_driver() {
   stub_capture(cu);
   stub_graphs(cu);
   stub_graph_nodes(cu);
+  stub_event_nodes(cu);
   cu.cuLaunchHostFunc = [](CUstream, CUhostFn, void*) {
     return CUDA_ERROR_NOT_SUPPORTED;
   };

@@ -1,137 +1,28 @@
-"""Seeds of the fuzz target `records`: sessions in the format of remoting/fuzz/records.cc.
-
-The index of an opcode derives from the rows of remoting/wire/opcodes.h.
-"""
+"""Seeds of the fuzz target `records`: sessions, every call, and raw records."""
 
 from __future__ import annotations
 
-import re
 import struct
-from functools import cache
 
-from deploy.supervisor import ROOT
+from tests.suites.fuzz_graph_seeds import event_graphs, graphs
+from tests.suites.fuzz_record_steps import (
+    BLOCKING,
+    EVENT,
+    EVERY_KIND,
+    FIRST_STREAM,
+    INDEPENDENT,
+    LEGACY,
+    NONE,
+    SHARED_EVENT,
+    Steps,
+    opcode_rows,
+    u32,
+    u64,
+)
 
-OPCODES = ROOT / "remoting" / "wire" / "opcodes.h"
 CUDA_CALLS_END = 0xC0  # above every opcode of remoting/spec/cuda_driver.spec
-ROW, CUDA_CALL, BULK_BYTES, DRIVER = range(4)  # kinds of steps
-
-# The streams that the target creates (remoting/fuzz/world.h), and the event.
-NONE, LEGACY, BLOCKING, INDEPENDENT = range(4)
-FIRST_STREAM = 16
-EVENT, SHARED_EVENT = 7, 8
-DISABLE_TIMING, INTERPROCESS = 2, 4  # flags of events
 SHARED_CHUNK = 1 << 63
 NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL = 0, 0x55555555, 0xFFFFFFFF
-
-
-def u32(*values: int) -> bytes:
-    return struct.pack(f"<{len(values)}I", *values)
-
-
-def u64(*values: int) -> bytes:
-    return struct.pack(f"<{len(values)}Q", *values)
-
-
-@cache
-def opcode_rows() -> dict[str, int]:
-    """Return the index of each row of the opcode table."""
-    names = re.findall(r"^\s*OP\((\w+),\s*0x", OPCODES.read_text(), re.MULTILINE)
-    return {name: index for index, name in enumerate(names)}
-
-
-class Steps:
-    """A session as a list of steps. Each method appends one."""
-
-    def __init__(self) -> None:
-        self.bytes = b""
-
-    def step(
-        self,
-        which: int,
-        kind: int,
-        payload: bytes,
-        *,
-        stream: int,
-        context: int,
-        ends_parts: bool = False,
-    ) -> Steps:
-        place = context | stream << 2 | kind << 4 | ends_parts << 6
-        self.bytes += struct.pack("<BBH", which, place, len(payload)) + payload
-        return self
-
-    def row(
-        self,
-        name: str,
-        payload: bytes = b"",
-        *,
-        stream: int = NONE,
-        context: int = 1,
-        ends_parts: bool = False,
-    ) -> Steps:
-        return self.step(
-            opcode_rows()[name],
-            ROW,
-            payload,
-            stream=stream,
-            context=context,
-            ends_parts=ends_parts,
-        )
-
-    def cuda_call(self, opcode: int, payload: bytes) -> Steps:
-        return self.step(opcode, CUDA_CALL, payload, stream=LEGACY, context=1)
-
-    def arrive(self, transfer: int, offset: int, size: int) -> Steps:
-        payload = u64(offset) + bytes(size)
-        return self.step(transfer, BULK_BYTES, payload, stream=NONE, context=0)
-
-    def driver(self, *, events_pending: bool) -> Steps:
-        """Let no event complete from now on, or all."""
-        return self.step(int(events_pending), DRIVER, b"", stream=NONE, context=0)
-
-    def append(self, other: Steps) -> Steps:
-        self.bytes += other.bytes
-        return self
-
-    def copy_in(self, stream: int, *, transfer: int, size: int = 64, inline: int = 0) -> Steps:
-        payload = u64(0x10000, size, transfer) + bytes(inline)
-        return self.row("copy_in", payload, stream=stream)
-
-    def fence(self, stream: int) -> Steps:
-        return self.row("completion_fence", stream=stream)
-
-    def record_event(self, stream: int, event: int = EVENT) -> Steps:
-        return self.row("record_event", u32(event), stream=stream)
-
-    def wait_event(self, stream: int, event: int = EVENT) -> Steps:
-        return self.row("wait_event", u32(event), stream=stream)
-
-    def share_event(self, event: int) -> Steps:
-        """Create an event that other sessions may open."""
-        self.row("ipc_create_event", u64(1) + u32(event)).finish_posted()
-        return self.row("create_event", u32(event, DISABLE_TIMING | INTERPROCESS))
-
-    def finish_posted(self) -> Steps:
-        """Wait until helper threads have run what was posted."""
-        return self.step(2, DRIVER, b"", stream=NONE, context=0)
-
-    def begin_capture(self, stream: int) -> Steps:
-        return self.row("begin_capture", u64(1, 0) + u32(0, 0), stream=stream)
-
-    def end_capture(self, stream: int) -> Steps:
-        return self.row("end_capture", u64(1) + u32(0, 0), stream=stream)
-
-    def launch_graph(self, stream: int, exec_: int) -> Steps:
-        return self.row("launch_graph", u64(exec_) + u32(0, 0), stream=stream)
-
-    def change_graph(self, exec_: int, row: str = "kernel_node") -> Steps:
-        """Change a node of an executable graph."""
-        return self.row(row, u64(1) + u32(2, 0) + u64(1, exec_, 1))
-
-    def host_function(self, stream: int, function: int) -> Steps:
-        return self.row("host_function", u64(function), stream=stream)
-
-    def host_function_done(self, function: int) -> Steps:
-        return self.row("host_function_done", u64(function))
 
 
 def copies() -> dict[str, Steps]:
@@ -323,6 +214,29 @@ def captures() -> dict[str, Steps]:
             .end_capture(BLOCKING)
             .arrive(5, 0, 64)
         ),
+        "wait for what is not captured": (
+            Steps()
+            .record_event(INDEPENDENT)
+            .begin_capture(BLOCKING)
+            .wait_event(INDEPENDENT)
+            .wait_event(INDEPENDENT, 99)
+            .end_capture(BLOCKING)
+        ),
+        "captured copy without its bytes": (
+            Steps()
+            .begin_capture(BLOCKING)
+            .copy_in(BLOCKING, transfer=5)
+            .end_capture(BLOCKING)
+            .arrive(5, 0, 64)
+        ),
+        "graph that is captured": (
+            Steps()
+            .begin_capture(BLOCKING)
+            .row("instantiate", u64(1, EVERY_KIND, 0))
+            .end_capture(BLOCKING)
+            .row("instantiate", u64(1, EVERY_KIND, 0))
+            .finish_posted()
+        ),
         "capture into a graph": (
             Steps()
             .row("begin_capture", u64(1, 1) + u32(0, 0), stream=BLOCKING)
@@ -341,62 +255,14 @@ def captures() -> dict[str, Steps]:
     }
 
 
-def graphs() -> dict[str, Steps]:
-    """Return sessions that launch executable graphs and change them."""
-    many = Steps().copy_in(BLOCKING, transfer=5)
-    for exec_ in range(1, 100):
-        many.launch_graph(BLOCKING, exec_)
-    many.arrive(5, 0, 64)
-    for exec_ in range(1, 100):
-        many.launch_graph(INDEPENDENT, exec_)
-    return {
-        "change behind a parked launch": (
-            Steps()
-            .copy_in(BLOCKING, transfer=5)
-            .launch_graph(BLOCKING, 1)
-            .change_graph(1)
-            .change_graph(1, "copy_node")
-            .change_graph(2, "host_node")
-            .change_graph(0)
-            .row("kernel_node", u64(1))
-            .launch_graph(INDEPENDENT, 1)
-            .launch_graph(LEGACY, 2)
-            .arrive(5, 0, 64)
-            .change_graph(1)
-        ),
-        "change between launches": (
-            Steps()
-            .change_graph(1)
-            .launch_graph(BLOCKING, 1)
-            .change_graph(1)
-            .copy_in(BLOCKING, transfer=5)
-            .launch_graph(BLOCKING, 1)
-            .copy_in(INDEPENDENT, transfer=6)
-            .launch_graph(INDEPENDENT, 1)
-            .arrive(5, 0, 64)
-            .change_graph(1)
-            .launch_graph(BLOCKING, 1)
-            .arrive(6, 0, 64)
-            .launch_graph(BLOCKING, 1)
-        ),
-        "launch without a graph": Steps()
-        .launch_graph(BLOCKING, 0)
-        .row("launch_graph", bytes(2), stream=BLOCKING),
-        "many graphs": many,
-    }
-
-
 def waits() -> dict[str, Steps]:
     """Return sessions with more work behind a wait than the driver queues."""
     session = Steps().share_event(SHARED_EVENT)  # work may wait for another session
+    session.driver(events_pending=True)
     for _ in range(300):
         session.fence(BLOCKING)
     return {
-        "more work than the driver queues": Steps()
-        .driver(events_pending=True)
-        .append(session)
-        .driver(events_pending=False)
-        .fence(BLOCKING),
+        "more work than the driver queues": session.driver(events_pending=False).fence(BLOCKING),
     }
 
 
@@ -463,16 +329,26 @@ def raw_records() -> dict[str, bytes]:
     }
 
 
+def every_call() -> dict[str, Steps]:
+    """Return each call with no arguments, and with few and many."""
+    calls = {}
+    for count in (1, 12, 64):
+        ones = u64(*[1] * count)
+        for name in opcode_rows():
+            calls[f"row {name} {count}"] = Steps().row(name, ones, stream=LEGACY)
+        for n in range(CUDA_CALLS_END):
+            calls[f"call {n:02x} {count}"] = Steps().cuda_call(n, ones)
+    return calls
+
+
 def record_seeds() -> dict[str, bytes]:
     """Return every call with small arguments, sessions with parked records, and raw records.
 
     The length of a seed decides whether its session has turns (remoting/fuzz/records.cc).
     """
-    ones = u64(*[1] * 12)
-    calls = {f"row {name}": Steps().row(name, ones, stream=LEGACY) for name in opcode_rows()}
-    calls |= {f"call {n:02x}": Steps().cuda_call(n, ones) for n in range(CUDA_CALLS_END)}
+    calls = every_call()
     sessions = copies() | orders() | events() | shared_events() | captures()
-    sessions |= graphs() | waits() | parts() | malformed()
+    sessions |= graphs() | event_graphs() | waits() | parts() | malformed()
     seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
     for name, steps in sessions.items():
         seed = u32(NO_FAILURE) + steps.bytes
