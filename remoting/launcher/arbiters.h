@@ -138,7 +138,7 @@ class Arbiters {
   bool is_busy(const Gpu& gpu, const std::string& allocation);
   bool keeps_turn(const Gpu& gpu, const std::string& allocation);
   bool has_waiting(const Gpu& gpu, const std::string& allocation);
-  bool may_run(const Gpu& gpu, const std::string& allocation);
+  bool may_run(const Gpu& gpu, const std::string& holder);
   void settle(Gpu& gpu, Microseconds now);
   bool show_places(Gpu& gpu, Microseconds now);
   void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);

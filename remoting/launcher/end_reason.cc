@@ -14,12 +14,13 @@ static bool is_of_start(int exit_code) {
 
 std::string reason_of_end(std::optional<int> status, const std::string& noted, bool has_started) {
   if (!noted.empty()) return noted;
-  bool exited = status && WIFEXITED(*status);
-  const char* own = exited ? control::reason_of(WEXITSTATUS(*status)) : nullptr;
-  if (own && !(has_started && is_of_start(WEXITSTATUS(*status)))) return own;
-  if (exited)
-    return "the session server ended with code " + std::to_string(WEXITSTATUS(*status)) +
+  if (status && WIFEXITED(*status)) {
+    int code = WEXITSTATUS(*status);
+    const char* own = control::reason_of(code);
+    if (own && !(has_started && is_of_start(code))) return own;
+    return "the session server ended with code " + std::to_string(code) +
            "; see the launcher's log";
+  }
   if (status && WIFSIGNALED(*status))
     return std::string("the session server was ended by signal ") + strsignal(WTERMSIG(*status));
   return control::kEnded;

@@ -177,6 +177,12 @@ void Sessions::send_connections(const std::string& id, uint32_t isolation, int v
 static constexpr char kCannotStart[] =
     "the node cannot start a session server; see the spawner's log";
 
+static void log_opened(const control::SessionStart& start, pid_t pid, const Grant& grant) {
+  control::log_line(
+      "launcher", "session opened", control::hex(start.id, 16),
+      "pid " + std::to_string(pid) + ", allocation " + control::hex(grant.allocation.id, 16));
+}
+
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
   if (std::string lack = lack_of_memory(grant.allocation); !lack.empty()) {
@@ -212,9 +218,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return;
   }
   send_connections(control::hex(start.id, 16), ready->isolation, violations, process.fd);
-  control::log_line("launcher", "session opened", control::hex(start.id, 16),
-                    "pid " + std::to_string(process.pid) + ", allocation " +
-                        control::hex(grant.allocation.id, 16));
+  log_opened(start, process.pid, grant);
   accept(tls, start.id, *ready);
   ::close(process.fd);        // the session server takes over the connection
   ::close(tls.release_fd());  // and holds a descriptor of its own

@@ -218,6 +218,7 @@ void TurnGate::look_for_stall() {
   int64_t now = clock_();
   uint64_t done = completed_.load(std::memory_order_relaxed);
   if (!still_since_ || std::exchange(still_after_, done) != done) still_since_ = now;
+  // NOLINTNEXTLINE(custom-unchecked-product): times of at most kMostInFlight records
   if (now - still_since_ < std::max(2 * time_in_flight().longest, kStallNs)) return;
   still_since_ = now;
   std::lock_guard lock(fenced_mutex_);

@@ -17,7 +17,8 @@ constexpr uint64_t kWord = sizeof(uint64_t);
 static_assert(kLaunchBytes % kWord == 0);
 
 uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio
+  hash = (hash ^ word) * kGolden;                   // NOLINT(custom-unchecked-product): a hash
   return hash ^ hash >> 32;
 }
 
