@@ -1,14 +1,14 @@
 # Shortcuts for development. Each target sets up the checkout first.
 .DEFAULT_GOAL := help
 .PHONY: help dev test check fmt docs hooks
-SETUP = ROOT="$(CURDIR)" && . deploy/setup.sh && setup_python requirements requirements-demo requirements-dev requirements-suites
+SETUP = ROOT="$(CURDIR)" && . deploy/setup.sh && setup_python demo dev suites
 BIN = .venv/bin
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
 
 dev:  ## appliance, console and a software node; reload on changes
-	@ROOT="$(CURDIR)" && . deploy/setup.sh && setup requirements requirements-dev && exec $(BIN)/python -m deploy.dev
+	@ROOT="$(CURDIR)" && . deploy/setup.sh && setup dev && exec $(BIN)/python -m deploy.dev
 
 test:  ## quick tests, at most 5 minutes
 	@./test

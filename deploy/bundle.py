@@ -12,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pip._vendor.packaging.requirements import Requirement
+from deploy.groups import file_of, requirements_for
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "remoting"
 BUNDLE = ROOT / "build" / "bundle"
-LOCK = ROOT / "requirements-node.lock"
+LOCK = file_of("node")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 PROGRAMS = {
@@ -31,34 +31,8 @@ PROGRAMS = {
 }
 
 
-def requirements_for(python: str, lock: Path = LOCK) -> str:
-    """Return the requirements of the lock file that apply to a Python version, without markers.
-
-    pip would evaluate markers for the Python that runs it.
-    """
-    environment = {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "sys_platform": "linux",
-    }
-    kept = []
-    for block in lock.read_text().replace("\\\n", " ").splitlines():
-        line, *hashes = block.split("--hash=")
-        if not line.strip():
-            continue
-        requirement = Requirement(line.strip())
-        if requirement.marker is None or requirement.marker.evaluate(environment):
-            kept.append(
-                f"{requirement.name}{requirement.specifier} "
-                + " ".join(f"--hash={h.strip()}" for h in hashes)
-            )
-    return "\n".join(kept) + "\n"
-
-
 def fetch_wheels(python: str, target: Path) -> None:
-    """Download the wheels for a Python version, unless those of this lock file are there.
+    """Download the wheels of the group node for a Python version, unless they are there.
 
     Raises CalledProcessError if pip fails.
     """
@@ -68,7 +42,7 @@ def fetch_wheels(python: str, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
-        f.write(requirements_for(python))
+        f.write(requirements_for(python, "node"))
         f.flush()
         platforms = [word for p in PLATFORMS for word in ("--platform", p)]
         command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]

@@ -15,10 +15,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from deploy.bundle import requirements_for
+from deploy.groups import file_of, requirements_for
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "requirements-client.lock"
+LOCK = file_of("client")
 WHEELS = ROOT / "build" / "client-wheels"
 PRIVATE = "busbar_client/private"
 OLDEST_PYTHON = "3.10"
@@ -76,7 +76,7 @@ def packages() -> dict[str, bytes]:
 
 
 def fetched_wheels() -> list[Path]:
-    """Download the wheels of the lock file, unless they are there. Return their paths.
+    """Download the wheels of the group client, unless they are there. Return their paths.
 
     Raises CalledProcessError if pip fails.
     """
@@ -85,7 +85,7 @@ def fetched_wheels() -> list[Path]:
         shutil.rmtree(WHEELS, ignore_errors=True)
         WHEELS.mkdir(parents=True)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
-            f.write(requirements_for(OLDEST_PYTHON, LOCK))
+            f.write(requirements_for(OLDEST_PYTHON, "client"))
             f.flush()
             command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
             command += ["--no-deps", "--require-hashes", "--only-binary=:all:"]

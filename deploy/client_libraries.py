@@ -35,7 +35,7 @@ ROOT=$1 folder=$2
 shift 2
 . "$ROOT/deploy/setup.sh"
 lock_checkout
-install_lock requirements-packages
+install_groups packages
 build_remoting "$folder" "$@"
 unlock_checkout
 """

@@ -1,9 +1,10 @@
 # Functions that prepare a checkout: system packages, virtual environment, data plane, console.
 #
-# Sourced by run, test, bench and the gate, which set ROOT; it sets PYTHON. `setup LOCK...` takes every
-# step. With FOR_TESTS=1 it also installs the packages that only tests need. A step whose inputs are
-# unchanged is skipped, so a set-up with nothing to do takes less than a second. An interrupted step
-# runs again the next time. A second set-up of the same checkout waits for the first.
+# Sourced by run, test, bench and the gate, which set ROOT; it sets PYTHON. `setup GROUP...` takes every
+# step and installs these groups of pyproject.toml beside the appliance's. With FOR_TESTS=1 it also
+# installs the packages that only tests need. A step whose inputs are unchanged is skipped, so a set-up
+# with nothing to do takes less than a second. An interrupted step runs again the next time. A second
+# set-up of the same checkout waits for the first.
 
 LOGS="$ROOT/build/log"
 PYTHON="$ROOT/.venv/bin/python"
@@ -94,30 +95,54 @@ make_venv() {
   "$python" -m venv "$ROOT/.venv" >"$LOGS/venv.log" 2>&1 || fail_with_log "The virtual environment could not be created." "$LOGS/venv.log"
 }
 
-# install_lock NAME: the packages of NAME.lock, if the file changed since its last installation. Python
-# compiles the modules that it imports; pip would compile all of them.
-install_lock() {
-  installed="$ROOT/.venv/installed-$1"
-  cmp -s "$ROOT/$1.lock" "$installed" && return 0
-  say "set-up: installing Python packages of $1.lock"
-  install_packages_of "$ROOT/$1.lock" "$1"
-  cp "$ROOT/$1.lock" "$installed"
+# requirements_of GROUP: the file with the versions and hashes of a group. That of the appliance is
+# committed: it has uv, which exports the others from uv.lock.
+requirements_of() {
+  if [ "$1" = appliance ]; then echo "$ROOT/requirements.txt"; else echo "$ROOT/build/groups/$1.txt"; fi
 }
 
-# install_packages_of FILE NAME: the packages of a lock file
+# export_group GROUP: prints the versions and hashes of a group in uv.lock, without a network
+export_group() {
+  "$ROOT/.venv/bin/uv" export -q --project "$ROOT" --python "$PYTHON" --frozen --offline --no-cache \
+    --no-header --no-annotate --only-group "$1"
+}
+
+# The files of requirements_of, if uv.lock changed since they were written. uv would install from the
+# lock by itself, but does not read the configuration of pip, which may name another index.
+export_groups() {
+  exported="$ROOT/build/groups"
+  cmp -s "$ROOT/uv.lock" "$exported/uv.lock" && return 0
+  mkdir -p "$exported"
+  for group in $(sed -n '/^\[dependency-groups\]/,/^\[/{/^appliance /d;s/^\([a-z-]*\) = \[$/\1/p}' "$ROOT/pyproject.toml"); do
+    export_group "$group" >"$(requirements_of "$group")" 2>"$LOGS/uv.log" || fail_with_log "uv could not export the group $group." "$LOGS/uv.log"
+  done
+  cp "$ROOT/uv.lock" "$exported/uv.lock"
+}
+
+# install_group GROUP: its packages, if they changed since their last installation. Python compiles the
+# modules that it imports; pip would compile all of them.
+install_group() {
+  installed="$ROOT/.venv/installed-$1"
+  cmp -s "$(requirements_of "$1")" "$installed" && return 0
+  say "set-up: installing the Python packages of the group $1"
+  install_packages_of "$(requirements_of "$1")" "$1"
+  cp "$(requirements_of "$1")" "$installed"
+}
+
+# install_packages_of FILE NAME: the packages of a file of requirements
 install_packages_of() {
   "$PYTHON" -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r "$1" >"$LOGS/pip-$2.log" 2>&1 \
-    || fail_with_log "pip could not install $(basename "$1")." "$LOGS/pip-$2.log"
+    || fail_with_log "pip could not install the group $2." "$LOGS/pip-$2.log"
 }
 
 # The packages that build the data plane. In a new environment its build starts with them, and the
 # others are installed beside it; installed ones must not be replaced while it runs.
 install_build_packages() {
-  [ ! -e "$ROOT/.venv/installed-requirements" ] || { install_lock requirements && return 0; }
+  [ ! -e "$ROOT/.venv/installed-appliance" ] || { install_group appliance && return 0; }
   say "set-up: installing the Python packages that the data plane needs"
   awk '/^[a-z]/ { wanted = /^(cmake|ninja|nvidia-cuda-runtime|nvidia-nvml-dev)==/ } wanted' \
-    "$ROOT/requirements.lock" >"$LOGS/build.lock"
-  install_packages_of "$LOGS/build.lock" build
+    "$ROOT/requirements.txt" >"$LOGS/build.txt"
+  install_packages_of "$LOGS/build.txt" build
 }
 
 # fingerprint FIND-ARGUMENTS: a checksum of the names and contents of the files that find(1) prints, from ROOT
@@ -179,7 +204,7 @@ build_test_programs() {
 
 # The files that a machine needs to become a node over SSH or Ansible.
 build_bundle() {
-  inputs="$(cat "$ROOT/build/remoting/inputs") $(fingerprint nodes deploy/bundle.py requirements-node.lock -name __pycache__ -prune -o)"
+  inputs="$(cat "$ROOT/build/remoting/inputs") $(fingerprint nodes deploy/bundle.py deploy/groups.py build/groups/node.txt -name __pycache__ -prune -o)"
   unchanged "$ROOT/build/stamps/bundle" "$inputs" && [ -f "$ROOT/build/bundle/programs/digest" ] && return 0
   say "set-up: building the node bundle"
   rm -f "$ROOT/build/stamps/bundle"
@@ -236,7 +261,7 @@ build_client() {
 
 # The packages that the client's packages contain; tests build those without a network.
 fetch_client_wheels() {
-  [ "$(cat "$ROOT/build/client-wheels/fetched" 2>/dev/null)" = "$(sha256sum <"$ROOT/requirements-client.lock" | cut -d' ' -f1)" ] && return 0
+  [ "$(cat "$ROOT/build/client-wheels/fetched" 2>/dev/null)" = "$(sha256sum <"$ROOT/build/groups/client.txt" | cut -d' ' -f1)" ] && return 0
   (cd "$ROOT" && "$PYTHON" -c 'from deploy.client_contents import fetched_wheels; fetched_wheels()') >"$LOGS/client-wheels.log" 2>&1 \
     || fail_with_log "The packages of the client could not be fetched." "$LOGS/client-wheels.log"
 }
@@ -287,29 +312,32 @@ prepare_python() {
   make_venv
 }
 
-install_locks() {
-  for lock in "$@"; do install_lock "$lock"; done
+# install_groups GROUP...: the appliance's group and these
+install_groups() {
+  install_group appliance
+  export_groups
+  for wanted in "$@"; do install_group "$wanted"; done
 }
 
-# setup_python LOCK...: packages, virtual environment and npm packages, without building anything
+# setup_python GROUP...: packages, virtual environment and npm packages, without building anything
 setup_python() {
   lock_checkout
   prepare_python
-  install_locks "$@"
+  install_groups "$@"
   install_npm_packages
   unlock_checkout
 }
 
 # What needs nothing of the data plane.
 build_beside_the_data_plane() {
-  install_locks "$@"
+  install_groups "$@"
   build_console
   build_site
   build_client
   [ -z "${FOR_TESTS:-}" ] || { install_test_provider && fetch_client_wheels; }
 }
 
-# setup LOCK...: everything
+# setup GROUP...: everything
 setup() {
   lock_checkout
   prepare_python

@@ -175,12 +175,12 @@ def test_failed_step_shows_errors_and_the_name_of_its_log(clone: Path) -> None:
 def test_second_set_up_waits_for_the_first(clone: Path) -> None:
     steps = (
         "make_venv() { touch $ROOT/begun; while [ ! -e $ROOT/go ]; do sleep 0.1; done; };"
-        "install_packages() { :; }; install_build_packages() { :; }; install_lock() { :; };"
+        "install_packages() { :; }; install_build_packages() { :; }; install_groups() { :; };"
         "build_remoting() { echo build >>$ROOT/order; sleep 0.2; echo built >>$ROOT/order; };"
         "build_bundle() { :; }; build_console() { :; }; build_site() { :; }; build_client() { :; };"
         "write_command() { :; };"
     )
-    script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup requirements'
+    script = f'ROOT={clone}; . "$ROOT/deploy/setup.sh"; {steps} setup'
     command = ["/bin/sh", "-eu", "-c", script]
     with subprocess.Popen(command) as first:
         wait_for("the first", (clone / "begun").exists, clone)
@@ -211,7 +211,7 @@ def test_commands_started_at_once_leave_the_bundle_as_it_is() -> None:
 def test_set_up_with_nothing_to_do_takes_less_than_a_second() -> None:
     command = [str(ROOT / "test"), "--version"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    script = "ROOT=$PWD FOR_TESTS=1; . deploy/setup.sh; setup requirements requirements-demo"
+    script = "ROOT=$PWD FOR_TESTS=1; . deploy/setup.sh; setup demo"
     seconds = []
     for _ in range(3):
         started = time.monotonic()

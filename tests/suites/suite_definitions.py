@@ -15,17 +15,19 @@ from tests.suites.suite_run import TEST_SECONDS
 class Suite:
     """`files` are patterns below the tests; `excluded` ones do not run.
 
-    `lock` names the packages of the suite's environment; without it, it is that of the tests.
-    `distribution` is the package whose version the results name. `fixtures` and `adapters` are
-    pytest plugins in adapters/; the latter adapt the suite to the software GPU. The files in
-    `machine_code` need nvJitLink, which emits machine code. `cache` is the variable that names the
-    suite's folder of compiled kernels. A test may take `test_seconds`.
+    `group` names the packages of the suite's environment, which pip finds also in `find_links`;
+    without it, it is that of the tests. `distribution` is the package whose version the results
+    name. `fixtures` and `adapters` are pytest plugins in adapters/; the latter adapt the suite to
+    the software GPU. The files in `machine_code` need nvJitLink, which emits machine code. `cache`
+    is the variable that names the suite's folder of compiled kernels. A test may take
+    `test_seconds`.
     """
 
     title: str
     distribution: str
     files: tuple[str, ...]
-    lock: str = ""
+    group: str = ""
+    find_links: str = ""
     cache: str = ""
     excluded: tuple[str, ...] = ()
     fixtures: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ SUITES = {
     "cuda-python": Suite(
         title="cuda-python (cuda.core, cuda.bindings)",
         distribution="cuda-core",
-        lock="requirements-cuda-python.lock",
+        group="cuda-python",
         files=("cuda_core/tests/**/test_*.py", "cuda_bindings/tests/**/test_*.py"),
         # Compiled extensions; examples that download data; cuDLA and cuFile need their devices.
         excluded=("*/cython/*", "*/example_tests/*", "*/cudla/*", "*/test_cufile.py"),
@@ -81,7 +83,7 @@ SUITES = {
     "pycuda": Suite(
         title="PyCUDA",
         distribution="pycuda",
-        lock="requirements-pycuda.lock",
+        group="pycuda",
         files=("test_driver.py", "test_gpuarray.py", "test_cumath.py"),
         arguments=("-c", "/dev/null", "-o", "markers=cuda"),
         machine_code=("*",),
@@ -91,7 +93,8 @@ SUITES = {
     "triton": Suite(
         title="Triton (language)",
         distribution="triton",
-        lock="requirements-triton.lock",
+        group="triton",
+        find_links="https://download.pytorch.org/whl/cpu/torch/",
         cache="TRITON_CACHE_DIR",
         files=("python/test/unit/language/test_*.py",),
         fixtures=("triton_tensors", "triton_sample"),

@@ -7,9 +7,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.groups import file_of, requirements
 from deploy.supervisor import BUILD, ROOT
 from tests.suites.suite_definitions import Suite
-from tests.suites.suite_pycuda import Built, requirements
+from tests.suites.suite_pycuda import Built
 
 FOLDER = ROOT / "build" / "suites"
 NO_NVJITLINK = BUILD / "softgpu" / "no-nvjitlink" / "libnvJitLink.so.13"
@@ -35,22 +36,22 @@ class Prepared:
 
 def prepare(suite: Suite, source: Path) -> Prepared:
     """Install what a suite needs unless it is installed."""
-    python = install(ROOT / suite.lock) if suite.lock else Path(sys.executable)
+    python = install(suite) if suite.group else Path(sys.executable)
     # Our environment has plugins that a suite does not expect.
-    plain = Built(source, {} if suite.lock else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    plain = Built(source, {} if suite.group else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
     built = suite.build(source, python.parents[1]) if suite.build else plain
     return Prepared(python, version(python, suite.distribution), built)
 
 
-def install(lock: Path) -> Path:
-    """Install a lock except for PyCUDA, which is built. Return the interpreter."""
-    folder = FOLDER / lock.stem
+def install(suite: Suite) -> Path:
+    """Install the group of a suite except for PyCUDA, which is built. Return the interpreter."""
+    folder, lock = FOLDER / suite.group, file_of(suite.group)
     python, mark = folder / "bin" / "python", folder / "installed"
     if not mark.exists() or mark.read_text() != lock.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         wheels = folder / "wheels.txt"
         wheels.write_text(
-            "\n".join(r for r in requirements(lock.read_text()) if not r.startswith("pycuda=="))
+            "\n".join(r for r in requirements(suite.group) if not r.startswith("pycuda=="))
         )
         pip: list[str | Path] = [
             python,
@@ -60,6 +61,8 @@ def install(lock: Path) -> Path:
             "-q",
             "--disable-pip-version-check",
         ]
+        if suite.find_links:
+            pip += ["--find-links", suite.find_links]
         subprocess.run([*pip, "--require-hashes", "-r", wheels], check=True)
         mark.write_text(lock.read_text())
     return python

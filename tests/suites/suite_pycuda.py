@@ -6,7 +6,6 @@ PyCUDA uses the driver API of CUDA 3 and compiles with nvcc, here to PTX.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,10 @@ import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.groups import file_of, requirements
 from deploy.supervisor import BUILD, ROOT
 
-LOCK = ROOT / "requirements-pycuda.lock"
+LOCK = file_of("pycuda")
 SDIST = ROOT / "build" / "suites" / "pycuda-sdist"
 
 # Wrapper that compiles to PTX, because the software GPU does not run machine code.
@@ -37,14 +37,14 @@ class Built:
 
 
 def download() -> Path:
-    """Download the source distribution of the lock unless it is there. Return its folder."""
+    """Download the source of PyCUDA that its group names, unless it is there. Return its folder."""
     mark = SDIST / "downloaded"
     if not mark.exists() or mark.read_text() != LOCK.read_text():
         shutil.rmtree(SDIST, ignore_errors=True)
         SDIST.mkdir(parents=True)
         requirement = SDIST / "pycuda.txt"
         requirement.write_text(
-            "\n".join(b for b in requirements(LOCK.read_text()) if b.startswith("pycuda=="))
+            "\n".join(b for b in requirements("pycuda") if b.startswith("pycuda=="))
         )
         options = ["-q", "--no-deps", "--no-binary", "pycuda", "--no-build-isolation"]
         pip: list[str | Path] = [
@@ -62,11 +62,6 @@ def download() -> Path:
             archive.extractall(SDIST, filter="data")
         mark.write_text(LOCK.read_text())
     return next(p for p in SDIST.iterdir() if p.is_dir())
-
-
-def requirements(lock: str) -> list[str]:
-    """Return the requirements of a lock, each with its hashes."""
-    return re.findall(r"^\S.*(?:\n\s.*)*", lock, re.M)
 
 
 def build(source: Path, folder: Path) -> Built:

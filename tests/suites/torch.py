@@ -15,13 +15,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.groups import file_of
 from deploy.supervisor import ROOT
 from nodes.launcher_control import Partition
 from remoting.bench.gpu.rows import PARTS, Setting
 from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
 
 PROGRAM = ROOT / "tests" / "remoting" / "programs" / "torch_program.py"
-LOCK = ROOT / "requirements-torch.lock"
+LOCK = file_of("torch")
 FOLDER = ROOT / "build" / "torch"
 ALLOCATORS = ("expandable_segments:True", "backend:cudaMallocAsync")
 PART_SECONDS = 600
@@ -29,7 +30,7 @@ MEMORY_BYTES = 8 << 30
 
 
 def python() -> Path:
-    """Install the wheels unless the lock is unchanged. Return the path of the interpreter."""
+    """Install the wheels unless they are installed. Return the path of the interpreter."""
     interpreter, mark = FOLDER / "bin" / "python", FOLDER / "installed"
     if not mark.exists() or mark.read_text() != LOCK.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
