@@ -233,21 +233,29 @@ build_console() {
   record "$ROOT/build/stamps/console" "$inputs"
 }
 
-# The command `busbar`. It finds the checkout from its own path, adds nothing to the environment of
-# programs that it starts, and, with -I, imports nothing from the current folder.
+# write_command NAME MODULE [ARGUMENT]: a command in build/bin, which passes the argument in front of
+# its own ones. It finds the checkout from its own path, adds nothing to the environment of programs
+# that it starts, and, with -I, imports nothing from the current folder.
 write_command() {
   mkdir -p "$ROOT/build/bin"
-  cat >"$ROOT/build/bin/busbar.new" <<'TEXT'
+  cat >"$ROOT/build/bin/$1.new" <<TEXT
 #!/bin/sh
-ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd -P)
-exec "$ROOT/.venv/bin/python" -I -c '
+ROOT=\$(cd "\$(dirname "\$(readlink -f "\$0")")/../.." && pwd -P)
+exec "\$ROOT/.venv/bin/python" -I -c '
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-from remoting.cli.main import main
-main()' "$ROOT" "$@"
+from $2 import main
+main()' "\$ROOT" ${3:+$3 }"\$@"
 TEXT
-  chmod +x "$ROOT/build/bin/busbar.new"
-  mv "$ROOT/build/bin/busbar.new" "$ROOT/build/bin/busbar"
+  chmod +x "$ROOT/build/bin/$1.new"
+  mv "$ROOT/build/bin/$1.new" "$ROOT/build/bin/$1"
+}
+
+# The commands that an installed client has, see deploy/client_command.py.
+write_commands() {
+  write_command busbar remoting.cli.main
+  write_command busbar-python remoting.cli.interpreter
+  write_command busbar-smi remoting.cli.main smi
 }
 
 # The wheel of the Python client.
@@ -348,6 +356,6 @@ setup() {
   [ -z "${FOR_TESTS:-}" ] || build_test_programs
   wait "$beside" || exit 1
   build_bundle
-  write_command
+  write_commands
   unlock_checkout
 }

@@ -221,3 +221,27 @@ def test_set_up_with_nothing_to_do_takes_less_than_a_second() -> None:
         seconds.append(time.monotonic() - started)
         assert done.stderr == ""
     assert min(seconds) < 1
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "output"),
+    [
+        ("busbar", ("--help",), "Usage: busbar [OPTIONS] COMMAND"),
+        ("busbar-smi", ("--help",), "Usage: busbar smi [OPTIONS]"),
+        ("busbar-python", ("-c", "print('from', 'Python')"), "from Python\n"),
+    ],
+)
+def test_checkout_has_the_commands_of_an_installed_client(
+    clone: Path, command: str, arguments: tuple[str, ...], output: str
+) -> None:
+    call(clone, "write_commands")
+    for name in (".venv", "busbar_client", "nodes", "remoting"):
+        (clone / name).symlink_to(ROOT / name)
+    done = subprocess.run(
+        [clone / "build" / "bin" / command, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert output in done.stdout
