@@ -18,7 +18,7 @@ from tests.appliance.commands_in_process import Busbar
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 GUIDE = ROOT / "docs" / "guides" / "people.md"
-OF_A_CONNECTION = ("run", "install-line")
+OF_A_CONNECTION = ("run", "install-line", "login")
 NAMES_OF_THE_CAST = ("ada", "bob", "vera")
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
