@@ -124,7 +124,7 @@ def environment_context() -> Context | None:
         raise ApiError(
             f"BUSBAR_CA, {ca_path}, is no certificate in PEM format. Fetch it with:"
             f" curl -fsSk {url}/install/ca.pem -o ca.pem  and compare its fingerprint with that of"
-            " the appliance: openssl x509 -in ca.pem -noout -sha256 -fingerprint",
+            " the appliance: openssl x509 -in ca.pem -outform DER | sha256sum",
             EXIT_USAGE,
         ) from None
     return Context(url, token, pem)
