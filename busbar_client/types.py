@@ -898,7 +898,7 @@ class AuditRecord(TypedDict):
 
 class BackupSettings(TypedDict):
     destination: str
-    """Backups are stored here: the absolute path of a folder, or
+    """Backups are stored here: the absolute path of a folder that exists, or
     sftp://USER@HOST[:PORT]/FOLDER. A change needs the password or private key again.
     """
     sftp_host_key: str
@@ -921,7 +921,7 @@ class BackupSettings(TypedDict):
 
 class BackupSettingsChange(TypedDict):
     destination: NotRequired[str | None]
-    """Backups are stored here: the absolute path of a folder, or
+    """Backups are stored here: the absolute path of a folder that exists, or
     sftp://USER@HOST[:PORT]/FOLDER. A change needs the password or private key again. Null:
     the default.
     """

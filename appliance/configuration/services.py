@@ -34,6 +34,18 @@ def register_guard(section: type[Section], guard: Guard) -> None:
     _guards[section.section] = guard
 
 
+def require_usable(changes: Changes) -> None:
+    """Raise ApplianceError INVALID for changes that this machine does not permit.
+
+    Blocks while a file system does not respond, so it comes before the transaction.
+    """
+    for name, values in changes.items():
+        try:
+            SECTIONS[name].require_usable(values)
+        except ValueError as error:
+            raise ApplianceError(Code.INVALID, f"{name}.{error}") from None
+
+
 @write_transaction
 def change_settings(*, changes: Changes, actor: object) -> StoredSettings:
     """Store changed settings by section and name, and put them in force. None: the default.

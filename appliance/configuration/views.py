@@ -17,7 +17,7 @@ from appliance.configuration.serializers import (
     TestMailSerializer,
     represent,
 )
-from appliance.configuration.services import change_settings, send_test_mail
+from appliance.configuration.services import change_settings, require_usable, send_test_mail
 from appliance.configuration.storage import build, stored
 from appliance.runtime.live_settings import SECTIONS
 
@@ -63,6 +63,7 @@ class SettingsView(ApplianceView):
         check_version(stored(), request)
         form = SettingsChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        require_usable(form.validated_data)
         return respond(change_settings(changes=form.validated_data, actor=request.user))
 
 

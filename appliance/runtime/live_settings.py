@@ -34,6 +34,13 @@ class Section(BaseModel):
         super().__init_subclass__(**kwargs)
         SECTIONS[cls.section] = cls
 
+    @classmethod
+    def require_usable(cls, changes: Mapping[str, Any]) -> None:
+        """Raise ValueError for changed values, by name, that this machine does not permit.
+
+        Blocks while a file system does not respond.
+        """
+
 
 SECTIONS: dict[str, type[Section]] = {}
 _current: dict[type[Section], Section] = {}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import ssl
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from appliance.runtime.live_settings import MULTILINE, Section, from_environment
+from appliance.runtime.live_settings import MULTILINE, Section, current, from_environment
 
 DESTINATION = re.compile(r"/[^\n]*|sftp://[^\s:@/]+@[^\s@/]+(/[^\n]*)?")
 """A folder for backups: an absolute path, or an SFTP server without a password in its URL."""
@@ -170,8 +171,8 @@ class BackupSettings(Section):
     }
 
     destination: str = Field("", max_length=500)
-    """Backups are stored here: the absolute path of a folder, or sftp://USER@HOST[:PORT]/FOLDER. A
-    change needs the password or private key again."""
+    """Backups are stored here: the absolute path of a folder that exists, or
+    sftp://USER@HOST[:PORT]/FOLDER. A change needs the password or private key again."""
     sftp_host_key: str = Field("", max_length=100, pattern=r"^$|^(SHA256:)?[A-Za-z0-9+/]{43}=?$")
     """The SFTP server has the host key with this fingerprint."""
     sftp_password: SecretStr = SecretStr("")
@@ -194,6 +195,22 @@ class BackupSettings(Section):
                 "destination must be an absolute path or sftp://USER@HOST[:PORT]/FOLDER"
             )
         return self
+
+    @classmethod
+    def require_usable(cls, changes: Mapping[str, Any]) -> None:
+        folder = changes.get("destination") or ""
+        if not folder.startswith("/") or folder == current(cls).destination:
+            return  # a form may repeat the stored folder while it is not mounted
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"destination: There is no folder {folder} on the appliance's machine. Create it "
+                "for the appliance's user."
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ValueError(
+                f"destination: The appliance's user cannot write to {folder}. Give the folder to "
+                "this user, or name another one."
+            )
 
 
 class NotificationSettings(Section):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,33 @@ def test_values_that_contradict_each_other_are_refused(admin: Any) -> None:
     assert change(admin, {"mail": both}).status_code == 200
     response = change(admin, {"mail": {"security": "none", "username": "u"}})
     assert response.status_code == 400 and "protected" in body(response)["detail"]
+
+
+def test_folder_for_backups_must_exist_when_it_is_set(admin: Any, tmp_path: Path) -> None:
+    refused = change(admin, {"backup": {"destination": str(tmp_path / "missing")}})
+    assert refused.status_code == 400
+    assert f"There is no folder {tmp_path / 'missing'}" in body(refused)["detail"]
+    (tmp_path / "file").touch()
+    assert change(admin, {"backup": {"destination": str(tmp_path / "file")}}).status_code == 400
+    (mounted := tmp_path / "mounted").mkdir()
+    assert change(admin, {"backup": {"destination": str(mounted)}}).status_code == 200
+    mounted.rmdir()
+    again = {"destination": str(mounted), "keep_count": 3}
+    assert change(admin, {"backup": again}).status_code == 200, "a form repeats what is stored"
+    for other in ("sftp://keeper@backup.example.org/busbar", "", None):
+        assert change(admin, {"backup": {"destination": other}}).status_code == 200
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a file system")
+def test_folder_for_backups_must_be_writable_when_it_is_set(admin: Any, tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,ro", "tmpfs", str(tmp_path)]
+    subprocess.run(mount, check=True)
+    try:
+        refused = change(admin, {"backup": {"destination": str(tmp_path)}})
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert refused.status_code == 400
+    assert f"cannot write to {tmp_path}" in body(refused)["detail"]
 
 
 def test_secret_is_used_but_never_shown_stored_or_recorded(admin: Any) -> None:
