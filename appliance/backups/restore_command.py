@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -13,10 +14,17 @@ from appliance.backups import restoring
 from appliance.backups.destination import SftpLogin
 from appliance.backups.errors import BackupError
 from appliance.backups.manifest import Manifest
+from appliance.runtime.admin_command import CHECKOUT
 
 PASSWORD_VARIABLE = "BUSBAR_SFTP_PASSWORD"
 LOCAL = ("BUSBAR_BUNDLE", "BUSBAR_CLIENT_PACKAGES", "BUSBAR_FAILPOINT")
 """Variables that belong to a machine or a test, and not to the appliance."""
+RUN_OPTIONS = {
+    "BUSBAR_LISTEN": "--listen",
+    "BUSBAR_ADVERTISE": "--advertise",
+    "BUSBAR_HTTPS_PORT": "--port",
+}
+"""Variables that `./run` sets from its options."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -48,8 +56,28 @@ def describe(manifest: Manifest) -> str:
         f"release    {manifest.version}, {manifest.database}, {rows} rows",
         f"CA         SHA-256 {manifest.ca_sha256}",
     ]
-    variables = {n: v for n, v in manifest.environment.items() if n not in LOCAL}
+    variables = variables_of(manifest)
     return "\n".join(lines + [f"variable   {n}={v}" for n, v in variables.items()])
+
+
+def variables_of(manifest: Manifest) -> dict[str, str]:
+    return {n: v for n, v in manifest.environment.items() if n not in LOCAL}
+
+
+def how_to_start(data: Path, manifest: Manifest) -> str:
+    """Return the sentence with the line that starts the restored appliance."""
+    variables = variables_of(manifest)
+    if data.name == "appliance":  # of ./run
+        options = [(option, variables[n]) for n, option in RUN_OPTIONS.items() if n in variables]
+        words = [str(CHECKOUT / "run"), "--data", str(data.parent)]
+        words += [word for option in options for word in option]
+    else:
+        words = ["env", f"BUSBAR_DATA={data}", sys.executable, str(CHECKOUT / "manage.py")]
+        words += ["runappliance"]
+    needed = ["the variables above"] if variables else []
+    needed += ["BUSBAR_DATABASE"] if manifest.database == "postgresql" else []
+    given = f" with {' and '.join(needed)}" if needed else ""
+    return f"Start the appliance{given}: {shlex.join(words)}"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -70,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.check:
         print("The backup is good.")
     else:
-        print(f"Restored to {data}. Start the appliance with the variables above.")
+        print(f"Restored to {data}. {how_to_start(data.resolve(), manifest)}")
     return 0
 
 

@@ -114,6 +114,21 @@ def test_restore_yields_an_appliance_with_the_same_keys_and_rows(
         assert appliance.data == new
 
 
+def test_restore_prints_the_line_that_starts_the_appliance(world: World, tmp_path: Path) -> None:
+    (stored := tmp_path / "stored").mkdir()
+    plain = {n: v for n, v in world.appliance.environment.items() if not n.startswith("BUSBAR_")}
+    plain["BUSBAR_DATA"] = str(world.appliance.data)
+    assert admin(plain, "backup", "--to", str(stored)).returncode == 0
+    (without_variables,) = stored.iterdir()
+    done = world.restore(without_variables, tmp_path / "first" / "appliance")
+    line = f"Start the appliance: {ROOT / 'run'} --data {tmp_path / 'first'}\n"
+    assert done.stdout.endswith(line) and "variable" not in done.stdout, done
+
+    done = world.restore(world.backup, tmp_path / "second" / "appliance")
+    line = f" {ROOT / 'run'} --data {tmp_path / 'second'} --port {world.appliance.https_port}\n"
+    assert done.stdout.endswith(line) and "with the variables above:" in done.stdout, done
+
+
 def test_check_restores_nothing(world: World, tmp_path: Path) -> None:
     ca = load_pem_x509_certificate((world.appliance.data / "ca.pem").read_bytes())
     fingerprint = ca.fingerprint(SHA256()).hex().upper()
