@@ -72,11 +72,103 @@ mad.lo.u32 %d, %y0, 100, %y2;"""
     assert run(body, tmp_path, declarations) == [609] * 32
 
 
-@pytest.mark.parametrize("operand", ["scalar[1]", "table[%t]", "unknown[1]"])
+@pytest.mark.parametrize("operand", ["scalar[1]", "scalar[%t]", "table[%q]", "unknown[1]"])
 def test_element_of_no_array_is_refused_by_name(operand: str, tmp_path: Path) -> None:
     declarations = ".global .b32 scalar;\n.global .b32 table[4];\n"
     with pytest.raises(AssertionError, match=operand.split("[", maxsplit=1)[0]):
         run(f".reg .b64 %x; mov.u64 %x, {operand};", tmp_path, declarations)
+
+
+def test_register_in_brackets_is_a_number_of_bytes(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; shl.b32 %t, %a, 2; mov.u64 %x, table[%t]; ld.global.b32 %d, [%x];"""
+    declarations = f".global .b32 table[32] = {{{', '.join(str(3 * t) for t in range(32))}}};\n"
+    assert run(body, tmp_path, declarations) == [3 * t for t in range(32)]
+
+
+def test_load_of_an_element_by_a_register_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"table\[register\] is supported in mov only"):
+        run("ld.global.b32 %d, table[%t];", tmp_path, ".global .b32 table[4];\n")
+
+
+def test_sum_of_a_register_and_a_number_is_moved(tmp_path: Path) -> None:
+    body = "mov.u64 %w, %ap+8; add.u64 %w, %w, %off; ld.global.b32 %d, [%w+-4]; mov.u32 %d, %d+5;"
+    assert run(body, tmp_path)[:31] == [t + 6 for t in range(31)]
+
+
+def test_low_half_of_an_address_is_moved(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; .reg .b32 %y; mov.u64 %x, table; cvt.u32.u64 %y, %x;
+mov.u32 %d, table+12; sub.u32 %d, %d, %y;"""
+    assert run(body, tmp_path, ".global .b32 table[4];\n") == [12] * 32
+
+
+@pytest.mark.parametrize("sync", ["", "bar.sync 0;"])
+def test_vector_register_is_its_elements(sync: str, tmp_path: Path) -> None:
+    """A vector is loaded, stored, taken apart and put together, also one of several by number."""
+    body = f""".reg .v4 .b32 %x<2>; .reg .v2 .b32 y; .reg .b64 %z;
+mov.u64 %w, table; ld.global.v4.b32 %x1, [%w]; {sync}
+add.u32 %x1.x, %x1.x, %a; mov.b32 %x1.g, %x1.a; st.global.v4.b32 [%w+16], %x1; {sync}
+mov.b64 %z, {{%x1.x, %x1.y}}; mov.b64 y, %z; mad.lo.u32 %d, y.y, 1000, y.r; {sync}
+mad.lo.u32 %d, %x1.b, 100000, %d;"""
+    declarations = ".global .align 16 .b32 table[8] = {1, 2, 3, 4};\n"
+    assert run(body, tmp_path, declarations) == [304001 + t for t in range(32)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ".reg .v2 .b32 x; mov.b32 %d, x.z;",
+        ".reg .v4 .b64 x;",
+        ".reg .v2 .pred x;",
+        ".reg .v2 .b32 x; mov.b32 %d, x.q;",
+        ".reg .v2 .b32 x; add.u32 %d, x, 1;",
+        ".reg .v2 .b32 x; x: add.u32 %d, %a, 1;",
+    ],
+)
+def test_vector_register_without_a_meaning_is_refused(body: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="error"):
+        run(body, tmp_path)
+
+
+def test_declaration_of_several_variables(tmp_path: Path) -> None:
+    body = """.shared .b32 one, two[32]; .reg .b32 %s; mov.u32 %s, two; shl.b32 %t, %a, 2;
+add.u32 %s, %s, %t; st.shared.b32 [%s], %a; st.shared.b32 [one], 1; ld.shared.b32 %d, [%s];
+ld.global.b32 %u, [four]; add.u32 %d, %d, %u; ld.global.b32 %u, [five+4]; add.u32 %d, %d, %u;"""
+    declarations = ".global .b32 four = 400, five[2] = {5, 50};\n"
+    assert run(body, tmp_path, declarations) == [450 + t for t in range(32)]
+
+
+@pytest.mark.parametrize("space", ["global", "shared", "const"])
+@pytest.mark.parametrize("alignment", [128, 8192, 65536])
+def test_variable_is_aligned(space: str, alignment: int, tmp_path: Path) -> None:
+    body = f""".reg .b64 %x; mov.u64 %x, table; and.b64 %x, %x, {alignment - 1};
+cvt.u32.u64 %d, %x; mov.u64 %x, other; ld.{space}.u32 %t, [table+4]; add.u32 %d, %d, %t;"""
+    value = "" if space == "shared" else " = {0, 3}"
+    declarations = f".{space} .b8 other;\n.{space} .align {alignment} .b32 table[2]{value};\n"
+    if space == "shared":
+        body = "st.shared.u32 [table+4], 3; " + body
+    assert run(body, tmp_path, declarations) == [3] * 32
+
+
+def test_number_keeps_its_low_64_bits(tmp_path: Path) -> None:
+    numbers = ["18446744073709551618", "0x1FFFFFFFFFFFFFFFF", "-18446744073709551618"]
+    body = "mov.u32 %d, 0; .reg .b64 %x; .reg .pred %y; " + "".join(
+        f"mov.u64 %x, {n}; setp.eq.u64 %y, %x, {int(n, 0) % 2**64}; @%y add.u32 %d, %d, 1; "
+        for n in numbers
+    )
+    assert run(body, tmp_path) == [3] * 32
+
+
+def test_variable_of_bits_gets_the_bits_of_a_float(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; ld.global.b64 %x, [wide]; shr.b64 %x, %x, 8; cvt.u32.u64 %d, %x;
+ld.global.u8 %t, [narrow]; add.u32 %d, %d, %t;"""
+    declarations = ".global .b64 wide = 0f3F800000;\n.global .b8 narrow = 0f3F800012;\n"
+    assert run(body, tmp_path, declarations) == [0x3F8000 + 0x12] * 32
+
+
+def test_label_with_the_name_of_a_register_has_no_effect(tmp_path: Path) -> None:
+    assert run("%t: add.u32 %d, %a, 1;", tmp_path) == [t + 1 for t in range(32)]
+    with pytest.raises(AssertionError, match="label does not exist"):
+        run("%t: add.u32 %d, %a, 1; bra %t;", tmp_path)
 
 
 def test_clusters_are_thread_blocks(tmp_path: Path) -> None:

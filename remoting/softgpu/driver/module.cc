@@ -17,6 +17,8 @@
 
 namespace softgpu {
 
+constexpr uint64_t kPageBytes = 4096;
+
 static void log_to(std::string* log, const std::string& text) {
   if (log) *log = text;
 }
@@ -36,16 +38,26 @@ static CUresult error_of(jit::Status s) {
   }
 }
 
+// Place the module's variables behind each other. Return false if a name is repeated.
+static bool lay_out_globals(ModuleState* m, const jit::ModuleDescription& d, CheckedSize* total,
+                            uint64_t* alignment) {
+  for (auto& g : d.globals) {
+    uint64_t align = std::max<uint64_t>(g.align, 16);
+    CheckedSize at = total->rounded_up(align);
+    if (!m->globals.emplace(g.name, GlobalState{at.value(), g.bytes}).second) return false;
+    *total = at + g.bytes;
+    *alignment = std::max(*alignment, align);
+  }
+  return true;
+}
+
 // Allocate one block of device memory for the module's variables and initialise them.
 static CUresult place_globals(ModuleState* m, const jit::ModuleDescription& d) {
   CheckedSize total = 0;
-  for (auto& g : d.globals) {
-    CheckedSize at = total.rounded_up(std::max<uint64_t>(g.align, 16));
-    if (!m->globals.emplace(g.name, GlobalState{at.value(), g.bytes}).second)
-      return CUDA_ERROR_INVALID_PTX;
-    total = at + g.bytes;
-  }
-  total = total.rounded_up(4096);
+  uint64_t alignment = kPageBytes;  // of the block
+  if (!lay_out_globals(m, d, &total, &alignment)) return CUDA_ERROR_INVALID_PTX;
+  if (alignment > kPageBytes) total = total + alignment;
+  total = total.rounded_up(kPageBytes);
   if (!total.valid()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (total.value() == 0) return CUDA_SUCCESS;
   Engine* engine = device_at(m->ordinal)->engine;
@@ -53,7 +65,8 @@ static CUresult place_globals(ModuleState* m, const jit::ModuleDescription& d) {
   m->memory_bytes = total.value();
   m->memory = map_private(m->memory_bytes);
   if (!m->memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (auto& [name, g] : m->globals) g.address += m->memory;
+  uint64_t start = CheckedSize(m->memory).rounded_up(alignment).value();
+  for (auto& [name, g] : m->globals) g.address += start;
   for (auto& g : d.globals) {
     uint64_t at = m->globals[g.name].address;
     std::memcpy((void*)at, g.initial.data(), std::min<size_t>(g.initial.size(), g.bytes));

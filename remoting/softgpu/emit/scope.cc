@@ -207,9 +207,12 @@ Expr FunctionScope::read(const Operand& o, Type t) const {
     case OperandKind::real32:
     case OperandKind::real64: return literal(o, t);
     case OperandKind::special: return expr(t, "(({}){})", c_type(t), special(o.name));
-    case OperandKind::symbol:
-      return expr(t, "(({})({}+{}))", c_type(t), symbol_address(o.name),
-                  hex((uint64_t)o.offset, 64));
+    case OperandKind::symbol: {
+      std::string base =
+          is_register(o.name) ? render("(u64){}", reg(o.name)) : symbol_address(o.name);
+      std::string index = o.elements.empty() ? "" : render("+(u64){}", reg(o.elements[0].name));
+      return expr(t, "(({})({}+{}{}))", c_type(t), base, hex((uint64_t)o.offset, 64), index);
+    }
     case OperandKind::reg: break;
     default: reject("an operand has the wrong kind");
   }

@@ -22,15 +22,33 @@ uint64_t element_bytes(const Variable& v) {
   return v.vector || v.dimensions.size() > 1 ? 0 : (uint64_t)v.type.bytes();
 }
 
+// `a[%r]` is the address of `a` and the number of bytes in a register.
+void resolve_register(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
+  const Variable* v = find(module, f, o.name);
+  auto type = f.registers.find(o.elements[0].name);
+  bool integer = type != f.registers.end() && !type->second.is_float() &&
+                 type->second.kind != 'p' && type->second.bits <= 64;
+  if (!v || (v->dimensions.empty() && !v->vector) || !integer || o.elements[0].negated)
+    throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + "[" + o.elements[0].name +
+                                "] is no element of an array by an integer"};
+  if (ins.op != "mov")
+    throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name +
+                                "[register] is supported in mov only: move it to a register, and "
+                                "use this as the address"};
+  o.indexed = false;
+}
+
 void resolve(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
   static const std::set<std::string> kAccesses = {"ld", "ldu", "st"};
+  if (!o.elements.empty()) return resolve_register(module, f, ins, o);
   bool accesses = kAccesses.count(ins.op) > 0;
-  if (!accesses && ins.op != "mov")
+  if (!accesses && ins.op != "mov" && !(ins.op == "cp" && ins.has("tensor")))
     throw Refusal{ins.line, "instruction " + ins.op + ": it takes no element of " + o.name};
   const Variable* v = find(module, f, o.name);
   uint64_t bytes = v ? element_bytes(*v) : 0;
   bool has_elements = bytes && (!v->dimensions.empty() || v->vector);
-  if (o.index ? !has_elements : accesses && !v)
+  bool is_register = f.registers.count(o.name) > 0;
+  if (o.index ? !has_elements : is_register || (accesses && !v))
     throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + " is no array with elements"};
   // NOLINTNEXTLINE(custom-unchecked-product): wraps as addresses do; accesses are checked
   o.offset = (int64_t)(bytes * (uint64_t)o.index);

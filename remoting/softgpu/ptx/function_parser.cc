@@ -5,7 +5,6 @@
 
 #include "checked_size.h"
 #include "softgpu/ptx/directive_parser.h"
-#include "softgpu/ptx/instruction_parser.h"
 #include "softgpu/ptx/variable_parser.h"
 
 namespace softgpu::ptx {
@@ -13,6 +12,7 @@ namespace softgpu::ptx {
 namespace {
 constexpr uint64_t kMaxRegisters = 65536;  // of one declaration
 constexpr int kMaxDepth = 64;              // of nested blocks
+constexpr int kMaxVectorBits = 128;
 }  // namespace
 
 Function FunctionParser::parse() {
@@ -116,7 +116,7 @@ void FunctionParser::block(int depth) {
                cursor_.next().text == ":") {
       label();
     } else {
-      f_.body.push_back(InstructionParser(cursor_, scopes_).parse());
+      f_.body.push_back(InstructionParser(cursor_, scopes_, vectors_).parse());
     }
   }
 }
@@ -127,10 +127,15 @@ void FunctionParser::directive() {
     cursor_.take();
     return registers();
   }
-  Variable v = parse_declaration(cursor_);
-  parse_declaration_end(cursor_, v);
-  v.name = declare(v.name);
-  f_.variables.push_back(std::move(v));
+  const Variable type = parse_variable_type(cursor_);
+  do {
+    Variable v = type;
+    parse_name(cursor_, v);
+    parse_initial_values(cursor_, v);
+    v.name = declare(v.name);
+    f_.variables.push_back(std::move(v));
+  } while (cursor_.accept(","));
+  cursor_.expect(";");
 }
 
 std::string FunctionParser::declare(const std::string& name) {
@@ -138,29 +143,42 @@ std::string FunctionParser::declare(const std::string& name) {
   return scopes_.declare(name);
 }
 
-// `.reg .b32 %r<4>, %a;`
+// A vector is a register for each of its elements.
+void FunctionParser::declare_register(const std::string& name, Type type, int elements) {
+  std::string own = declare(name);
+  if (elements == 1) {
+    f_.registers[own] = type;
+    return;
+  }
+  vectors_[own] = elements;
+  for (int i = 0; i < elements; ++i) f_.registers[element_of_vector(own, i)] = type;
+}
+
+// `.reg .b32 %r<4>, %a;` or `.reg .v4 .f32 %v;`
 void FunctionParser::registers() {
   Type type;
   bool typed = false;
+  int elements = cursor_.is_directive("v2") ? 2 : cursor_.is_directive("v4") ? 4 : 1;
+  if (elements > 1) cursor_.take();
   while (cursor_.is_kind(TokenKind::directive)) {
     std::string d = cursor_.take().text;
-    if (d == "v2" || d == "v4")
-      cursor_.refuse("vector registers (.reg ." + d + ") are not supported by the software GPU");
     if (!kTypes.count(d) || typed) cursor_.refuse("unknown register type ." + d);
     type = kTypes.at(d);
     typed = true;
   }
   if (!typed) cursor_.refuse("registers without a type");
+  if (elements > 1 && (type.kind == 'p' || type.bits > kMaxVectorBits / elements))
+    cursor_.refuse("a vector register has predicates or more than 128 bits");
   do {
     std::string name = cursor_.word();
     if (!cursor_.accept("<")) {
-      f_.registers[declare(name)] = type;
+      declare_register(name, type, elements);
       continue;
     }
     uint64_t n = cursor_.integer();
     cursor_.expect(">");
     if (n > kMaxRegisters) cursor_.refuse("more than 65536 registers in one declaration");
-    for (uint64_t i = 0; i < n; ++i) f_.registers[declare(name + std::to_string(i))] = type;
+    for (uint64_t i = 0; i < n; ++i) declare_register(name + std::to_string(i), type, elements);
   } while (cursor_.accept(","));
   cursor_.expect(";");
 }
@@ -171,11 +189,14 @@ void FunctionParser::label() {
   auto is_named = [&](auto& v) {
     return v.name == name;
   };
-  if (name == "$" || f_.registers.count(name) ||
+  if (name == "$" || vectors_.count(name) ||
       std::any_of(f_.params.begin(), f_.params.end(), is_named) ||
       std::any_of(f_.variables.begin(), f_.variables.end(), is_named))
     cursor_.refuse(name + " may not be a label");
   cursor_.expect(":");
+  bool is_register = f_.registers.count(name) > 0;
+  if (is_register && !cursor_.is_kind(TokenKind::directive)) return;  // no branch can name it
+  if (is_register) cursor_.refuse(name + " may not be a label");
   if (cursor_.is_directive("branchtargets")) {
     cursor_.take();
     do f_.branch_targets[name].push_back(scopes_.resolve(cursor_.word()));

@@ -1,5 +1,6 @@
 // Functions: their head, declarations, labels and instructions.
 #pragma once
+#include "softgpu/ptx/instruction_parser.h"
 #include "softgpu/ptx/ir.h"
 #include "softgpu/ptx/scopes.h"
 #include "softgpu/ptx/token_cursor.h"
@@ -25,10 +26,12 @@ class FunctionParser {
   void prototype();
   // Declare a register or variable in the innermost scope. Return its unique name.
   std::string declare(const std::string& name);
+  void declare_register(const std::string& name, Type type, int elements);
   void check_branches() const;
 
   TokenCursor& cursor_;
   Scopes scopes_;
+  VectorRegisters vectors_;
   Function f_;
 };
 

@@ -85,6 +85,7 @@ void InstructionParser::name(Operand& o) {
   o.name = scopes_.resolve(text);
   bool special = text[0] == '%' && o.name == text && !scopes_.declared(text);
   o.kind = special ? OperandKind::special : OperandKind::reg;
+  if (auto it = vectors_.find(o.name); it != vectors_.end()) return vector_register(o, it->second);
   const Token& t = cursor_.current();
   if (t.kind == TokenKind::directive && t.glued &&
       (t.text == "x" || t.text == "y" || t.text == "z" || t.text == "w"))
@@ -95,10 +96,30 @@ void InstructionParser::name(Operand& o) {
   } else if (cursor_.accept("[")) {
     o.kind = OperandKind::symbol;
     o.indexed = true;
-    if (cursor_.is_kind(TokenKind::word)) cursor_.refuse(text + "[register] is not supported");
-    o.index = parse_integer(cursor_);
+    if (cursor_.is_kind(TokenKind::word) && !begins_constant(cursor_))
+      o.elements.push_back(simple_operand());
+    else
+      o.index = parse_integer(cursor_);
     cursor_.expect("]");
   }
+}
+
+// `v`, or its elements `v.x`, `v.y`, `v.z` and `v.w`, which are also `v.r`, `v.g`, `v.b` and `v.a`
+void InstructionParser::vector_register(Operand& o, int elements) {
+  static const std::string kSelectors = "xyzwrgba";
+  if (cursor_.is_kind(TokenKind::directive)) {
+    const std::string selector = cursor_.take().text;
+    size_t i = selector.size() == 1 ? kSelectors.find(selector) : kSelectors.npos;
+    if (i == kSelectors.npos || (int)(i % 4) >= elements)
+      cursor_.refuse("." + selector + " is no element of a vector register");
+    o.name = element_of_vector(o.name, (int)(i % 4));
+    return;
+  }
+  if (o.negated) cursor_.refuse("a vector register is negated");
+  for (int i = 0; i < elements; ++i)
+    o.elements.push_back({OperandKind::reg, element_of_vector(o.name, i), 0, 0, false, {}});
+  o.kind = OperandKind::vector;
+  o.name.clear();
 }
 
 // `register+offset`, `symbol`, `number`, or `texture, sampler, coordinates`

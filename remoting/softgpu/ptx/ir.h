@@ -59,7 +59,7 @@ struct Operand {
   uint64_t bits = 0;          // integer: its value; real32, real64: the bits of the literal
   int64_t offset = 0;         // address, symbol: displacement in bytes
   bool negated = false;       // !%p
-  Checked<Operand> elements;  // vector, pair; address: its base
+  Checked<Operand> elements;  // vector, pair; address: its base; symbol: a register to add
   bool indexed = false;       // symbol: an element of an array, until resolve_elements()
   int64_t index = 0;          // its number
 };

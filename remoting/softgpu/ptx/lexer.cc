@@ -1,7 +1,6 @@
 #include "softgpu/ptx/lexer.h"
 
 #include <cctype>
-#include <cerrno>
 #include <cstring>
 
 namespace softgpu::ptx {
@@ -15,6 +14,11 @@ bool word_start(char c) {
 }
 bool word_part(char c) {
   return std::isalnum((unsigned char)c) || c == '_' || c == '$';
+}
+
+// Return the value of a hexadecimal digit.
+uint64_t digit(char c) {
+  return (uint64_t)(std::isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10);
 }
 
 struct Scanner {
@@ -70,9 +74,8 @@ struct Scanner {
     for (int i = 0; i < digits; ++i, ++at) {
       if (!std::isxdigit((unsigned char)peek()))
         refuse("a float literal has too few hexadecimal digits");
-      char c = text[at];
       // NOLINTNEXTLINE(custom-unchecked-product): at most 16 digits
-      v = v * 16 + (uint64_t)(std::isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10);
+      v = v * 16 + digit(text[at]);
     }
     return v;
   }
@@ -114,15 +117,13 @@ struct Scanner {
   }
 
   void integer(bool is_hex, bool binary, bool glued) {
-    char* stop = nullptr;
-    errno = 0;
-    const char* digits = text.c_str() + at + (is_hex || binary ? 2 : 0);
-    int base = is_hex ? 16 : binary ? 2 : peek() == '0' ? 8 : 10;
-    if (!std::isxdigit((unsigned char)*digits)) refuse("a number has no digits");
-    uint64_t v = std::strtoull(digits, &stop, base);
-    if (errno == ERANGE)
-      refuse("number " + std::string(digits, (const char*)stop) + " is larger than 64 bits");
-    at = (size_t)(stop - text.c_str());
+    uint64_t base = is_hex ? 16 : binary ? 2 : peek() == '0' ? 8 : 10;
+    if (is_hex || binary) at += 2;
+    if (!std::isxdigit((unsigned char)peek())) refuse("a number has no digits");
+    uint64_t v = 0;
+    for (; std::isxdigit((unsigned char)peek()) && digit(peek()) < base; ++at)
+      // NOLINTNEXTLINE(custom-unchecked-product): wraps as in ptxas
+      v = v * base + digit(peek());
     bool is_unsigned = peek() == 'U';
     if (is_unsigned) ++at;
     push(TokenKind::integer, is_unsigned ? "U" : "", v, glued);

@@ -67,6 +67,9 @@ class OperandCheck {
   void check_elements(const Slot& slot, const Operand& o, const OperandType& type) const;
   void check_constant(const Slot& slot, const Operand& o, const OperandType& type) const;
   void check_special(const Slot& slot, const Operand& o, const OperandType& type) const;
+  void check_sum(const Type& own, const Operand& o) const;
+  bool is_integer(const Operand& o) const;
+  bool is_bare_address(const Operand& o) const;
   void check_address(const Operand& o, Space space) const;
   void check_symbol(const Slot& slot, const Operand& o, const OperandType& type) const;
 
@@ -155,6 +158,7 @@ void OperandCheck::run() {
 void OperandCheck::check(const Slot& slot, const Operand& o) {
   if (slot.type == 'M' || slot.type == 'S') {
     Space named = space_of(ins_, addresses_++);
+    if (slot.type == 'S' && ins_.has("tensor") && is_bare_address(o)) return;
     return check_address(o, slot.type == 'S' ? Space::shared : named);
   }
   if (slot.type == 'X') return;
@@ -187,7 +191,7 @@ void OperandCheck::check(const Slot& slot, const Operand& o) {
         check_value(Slot(slot.destination ? "=T_r" : "Tr"), element, type);
       return;
     }
-    if (n > 1) refuse_operand("is no vector");
+    if (n > 1 && !(ins_.op == "sust" && is_integer(o))) refuse_operand("is no vector");
   }
   check_value(slot, o, type);
 }
@@ -207,6 +211,7 @@ void OperandCheck::check_value(const Slot& slot, const Operand& o, const Operand
     case OperandKind::symbol:
       if (slot.destination || slot.has('c') || !type.takes_integer() || type.kind == 'p')
         refuse_operand("may not be an address");
+      if (const Type* own = names_.reg(o.name); own && ins_.op == "mov") return check_sum(*own, o);
       if (names_.reg(o.name) || !names_.variable(o.name))
         refuse_operand("adds a number to " + o.name + ", which is no variable");
       return check_symbol(slot, o, type);
@@ -220,6 +225,12 @@ void OperandCheck::check_constant(const Slot& slot, const Operand& o,
   bool takes = o.kind == OperandKind::integer ? type.takes_integer()
                                               : type.takes_real(o.kind == OperandKind::real64);
   if (slot.destination || slot.has('c') || !takes) refuse_operand("may not be a constant");
+}
+
+// `mov.u64 %rd1, %rd2+8`
+void OperandCheck::check_sum(const Type& own, const Operand& o) const {
+  if (own.is_float() || own.kind == 'p' || !o.elements.empty() || o.indexed || o.index)
+    refuse_operand("adds a number to " + o.name + ", which is no integer");
 }
 
 // Special registers have 32 bits, apart from some that have 64.
@@ -258,7 +269,8 @@ void OperandCheck::check_elements(const Slot& slot, const Operand& o,
 
 void OperandCheck::check_symbol(const Slot& slot, const Operand& o, const OperandType& type) const {
   if (const Variable* v = names_.variable(o.name)) {
-    bool wide = slot.has('y') && v->space == Space::global;
+    bool sum = o.kind == OperandKind::symbol && o.offset && !o.index && o.elements.empty();
+    bool wide = slot.has('y') && v->space == Space::global && !sum;
     if (ins_.op == "cvta" && space_of(ins_) != v->space)
       refuse_operand(o.name + " is in another state space");
     if (!type.takes_integer() || type.kind == 'p' || (wide && type.bits == 32))
@@ -266,6 +278,22 @@ void OperandCheck::check_symbol(const Slot& slot, const Operand& o, const Operan
   } else if (!names_.module.function(o.name)) {
     refuse_operand(o.name + " is not declared");
   }
+}
+
+// sust stores an integer as the first element.
+bool OperandCheck::is_integer(const Operand& o) const {
+  const Type* type = names_.reg(o.name);
+  return o.kind == OperandKind::integer || (type && (type->kind == 'u' || type->kind == 's'));
+}
+
+// An address in shared memory of a copy of tensors may have no brackets.
+bool OperandCheck::is_bare_address(const Operand& o) const {
+  const Type* type = names_.reg(o.name);
+  if (o.kind == OperandKind::reg && type)
+    return !o.negated && !type->is_float() && type->kind != 'p';
+  const Variable* v = names_.variable(o.name);
+  return (o.kind == OperandKind::reg || o.kind == OperandKind::symbol) && !type && v &&
+         v->space == Space::shared;
 }
 
 void OperandCheck::check_address(const Operand& o, Space space) const {
@@ -277,7 +305,10 @@ void OperandCheck::check_address(const Operand& o, Space space) const {
   }
   const std::string& name = o.elements[0].name;
   if (const Type* type = names_.reg(name)) {
-    bool narrow = type->bits == 32 && space != Space::none && space != Space::global;
+    // These extend 32 bits with zeros.
+    bool extends = number_ == 1 && (ins_.op == "tensormap" || ins_.has("bulk"));
+    bool narrow = type->bits == 32 && (ins_.op == "fence" || extends ||
+                                       (space != Space::none && space != Space::global));
     if (!std::strchr("bus", type->kind) || (type->bits != 64 && !narrow))
       refuse_operand(name + " has a wrong type for an address");
     return;

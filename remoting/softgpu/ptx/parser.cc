@@ -167,11 +167,16 @@ void ModuleParser::linked_item() {
       cursor_.refuse("external function " + f.name + " has a body");
     return declare(std::move(f), weak);
   }
-  Variable v = parse_declaration(cursor_);
-  v.external = linkage == "extern";
-  check_module_variable(v, linkage);
-  parse_declaration_end(cursor_, v);
-  declare(std::move(v), weak);
+  const Variable type = parse_variable_type(cursor_);
+  do {
+    Variable v = type;
+    parse_name(cursor_, v);
+    v.external = linkage == "extern";
+    check_module_variable(v, linkage);
+    parse_initial_values(cursor_, v);
+    declare(std::move(v), weak);
+  } while (cursor_.accept(","));
+  cursor_.expect(";");
 }
 
 // Add a variable or complete its declaration. A weak definition is dropped if there is another one.

@@ -22,7 +22,7 @@ const std::map<std::string, Space> kSpaces = {{"global", Space::global}, {"share
                                               {"local", Space::local},   {"const", Space::constant},
                                               {"param", Space::param},   {"reg", Space::reg}};
 constexpr uint64_t kMaxVariableBytes = 1ull << 32;
-constexpr uint64_t kMaxAlignment = 4096;  // bytes
+constexpr uint64_t kMaxAlignment = 65536, kMaxLocalAlignment = 4096;  // bytes
 constexpr uint64_t kMaxVectorBytes = 16;
 constexpr int kMaxDepth = 64;  // of nested initializers
 
@@ -59,8 +59,11 @@ void parse_attribute(TokenCursor& cursor, Variable& v, DeclaredType& type) {
   std::string d = cursor.take().text;
   if (d == "align") {
     v.align = cursor.integer();
-    if (v.align == 0 || v.align > kMaxAlignment || (v.align & (v.align - 1)))
-      cursor.refuse("alignment " + std::to_string(v.align) + " is not a power of two up to 4096");
+    bool memory = v.space != Space::local && v.space != Space::param;
+    uint64_t most = memory ? kMaxAlignment : kMaxLocalAlignment;
+    if (v.align == 0 || v.align > most || (v.align & (v.align - 1)))
+      cursor.refuse("alignment " + std::to_string(v.align) + " is not a power of two up to " +
+                    std::to_string(most));
   } else if (d == "ptr") {
     skip_pointer_attributes(cursor);
   } else if (d == "v2" || d == "v4") {
@@ -117,17 +120,17 @@ void append(const TokenCursor& cursor, Variable& v, uint64_t bits) {
 }
 
 // A float needs a variable of a float or bit type, and an integer one of an integer or bit type.
+// A variable of a bit type gets the bits of a float of 32 bits.
 void append_constant(const TokenCursor& cursor, Variable& v, const Operand& value) {
   bool real = value.kind != OperandKind::integer;
-  bool same_bits =
-      v.type.kind == 'b' && v.type.bits == (value.kind == OperandKind::real32 ? 32 : 64);
+  bool same_bits = v.type.kind == 'b' && (value.kind == OperandKind::real32 || v.type.bits == 64);
   if (real != v.type.is_float() && !(real && same_bits))
     cursor.refuse("the initial value of " + v.name + " has a wrong type");
   if (v.type.bits == 16 && real) cursor.refuse("initial values of .f16 are not allowed");
   uint64_t bits = value.bits;
   if (value.kind == OperandKind::real64 && v.type.bits == 32)
     bits = std::bit_cast<uint32_t>((float)std::bit_cast<double>(bits));
-  if (value.kind == OperandKind::real32 && v.type.bits == 64)
+  if (value.kind == OperandKind::real32 && v.type.kind == 'f' && v.type.bits == 64)
     bits = std::bit_cast<uint64_t>((double)std::bit_cast<float>((uint32_t)bits));
   append(cursor, v, bits);
 }
@@ -180,7 +183,7 @@ void parse_initial(TokenCursor& cursor, Variable& v) {
 
 }  // namespace
 
-Variable parse_declaration(TokenCursor& cursor) {
+Variable parse_variable_type(TokenCursor& cursor) {
   Variable v;
   auto space = kSpaces.find(cursor.current().text);
   if (!cursor.is_kind(TokenKind::directive) || space == kSpaces.end())
@@ -190,32 +193,33 @@ Variable parse_declaration(TokenCursor& cursor) {
   DeclaredType type;
   while (cursor.is_kind(TokenKind::directive)) parse_attribute(cursor, v, type);
   if (!type.known) cursor.refuse("a variable has no type");
-  v.name = cursor.word();
-  if (v.name == "WARP_SZ") cursor.refuse("WARP_SZ is no name of a variable");
   // NOLINTNEXTLINE(custom-unchecked-product): at most four elements of a type
   v.bytes = (uint64_t)v.type.bytes() * (uint64_t)type.elements;
   v.align = std::max<uint64_t>(v.align, (uint64_t)v.type.bytes());
+  return v;
+}
+
+void parse_name(TokenCursor& cursor, Variable& v) {
+  v.name = cursor.word();
+  if (v.name == "WARP_SZ") cursor.refuse("WARP_SZ is no name of a variable");
   if (v.bytes > kMaxVectorBytes) cursor.refuse("vector " + v.name + " is larger than 16 bytes");
   if (v.type.kind == 'p' && v.space != Space::reg)
     cursor.refuse("predicate " + v.name + " is not in .reg");
   parse_dimensions(cursor, v);
-  return v;
 }
 
-void parse_declaration_end(TokenCursor& cursor, Variable& v) {
+void parse_initial_values(TokenCursor& cursor, Variable& v) {
   if (cursor.accept("=")) parse_initial(cursor, v);
   if (v.is_open() && v.initial.empty() && !v.external)
     cursor.refuse("variable " + v.name + " has no size");
-  if (cursor.is(","))
-    cursor.refuse("a declaration of several variables is not supported (behind " + v.name + ")");
-  cursor.expect(";");
 }
 
 std::vector<Variable> parse_parameters(TokenCursor& cursor) {
   std::vector<Variable> out;
   cursor.expect("(");
   while (!cursor.accept(")")) {
-    out.push_back(parse_declaration(cursor));
+    out.push_back(parse_variable_type(cursor));
+    parse_name(cursor, out.back());
     bool more = cursor.accept(",");
     if (more == cursor.is(")")) cursor.refuse("expected ',' or ')' in a parameter list");
   }

@@ -12,10 +12,12 @@ namespace softgpu::ptx {
 // Types by their directive, without the dot.
 extern const std::map<std::string, Type> kTypes;
 
-// Parse `.space .align N .type name[dims]`, up to an initializer or a semicolon.
-Variable parse_declaration(TokenCursor& cursor);
-// Parse the rest of a declaration: initial values and the semicolon.
-void parse_declaration_end(TokenCursor& cursor, Variable& v);
+// Parse `.space .align N .type` of one or more variables.
+Variable parse_variable_type(TokenCursor& cursor);
+// Parse `name[dims]` of a variable with a type.
+void parse_name(TokenCursor& cursor, Variable& v);
+// Parse the initial values of a variable, if there are any, up to `,` or `;`.
+void parse_initial_values(TokenCursor& cursor, Variable& v);
 // Parse `(declaration, …)`.
 std::vector<Variable> parse_parameters(TokenCursor& cursor);
 
