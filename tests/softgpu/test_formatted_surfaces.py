@@ -92,6 +92,15 @@ def test_stored_texel_has_the_format_of_the_array(kind: str, tmp_path: Path) -> 
             )
 
 
+@pytest.mark.parametrize("value", ["5", "%u"])
+def test_integer_is_the_first_channel(value: str, tmp_path: Path) -> None:
+    """ptxas takes an integer in place of a vector."""
+    before = np.full((1, 4, 8, 4), 77, np.uint32)
+    body = f".reg .u32 %u; mov.u32 %u, 5; sust.p.2d.v4.b32.trap [%l1, {{%r5, %r6}}], {value};"
+    [after] = arrays_of([job(body, before, words_of("u4", 1))], tmp_path)
+    np.testing.assert_array_equal(after.reshape(THREADS, 4), [[5, 0, 0, 0]] * THREADS)
+
+
 def test_store_beyond_the_array(tmp_path: Path) -> None:
     words = np.arange(THREADS * 4, dtype=np.uint32).reshape(THREADS, 4)
     before = np.full((1, 4, 8, 2), 77, np.uint16)

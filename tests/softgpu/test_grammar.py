@@ -28,6 +28,8 @@ LENIENT = {
     r"movmatrix\..*": "a constant is a matrix of equal rows",
 }
 SAMPLE = 60  # forms that ptxas judges again
+MOST_REFUSED = 0.03
+"""Of the forms that ptxas accepts: 71 of 2,446 are refused, of which 35 have no meaning in CUDA."""
 
 
 def verdicts(every: list[Form], folder: Path, translator: Path | None = None) -> list[str]:
@@ -78,7 +80,7 @@ def test_form_that_ptxas_accepts_is_accepted_or_refused_by_line(
     refused = [(f.text, r) for f, r in valid if r != "accepted"]
     wrong = [(text, r) for text, r in refused if not r.startswith(f"line {LINE}: ") or len(r) < 20]
     assert not wrong, wrong[:20]
-    assert len(refused) < len(valid) / 10, [r for _, r in refused]
+    assert len(refused) <= MOST_REFUSED * len(valid), [r for _, r in refused]
 
 
 def test_table_agrees_with_ptxas(every: list[Form], tmp_path: Path) -> None:

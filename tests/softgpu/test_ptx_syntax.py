@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.softgpu.driver import run_in_child
+from tests.softgpu.modifier_forms import digests, is_refusal
 from tests.softgpu.test_instructions import kernel
 
 
@@ -169,6 +170,45 @@ def test_label_with_the_name_of_a_register_has_no_effect(tmp_path: Path) -> None
     assert run("%t: add.u32 %d, %a, 1;", tmp_path) == [t + 1 for t in range(32)]
     with pytest.raises(AssertionError, match="label does not exist"):
         run("%t: add.u32 %d, %a, 1; bra %t;", tmp_path)
+
+
+TEX = "{%f1, %f2, %f3, %f4}, [%l1, "
+MMA = (
+    "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32"
+    ".ue8m0 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4}, "
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "usual"),
+    [
+        (f"tex.level.2d.v4.f32.f32 {TEX}{{%f5, %f6}}], {{{n}}};", f"{TEX}{{%f5, %f6}}], %r1;")
+        for n in ("%r1", "%r1, %r2", "%r1, %r2, %r3, %r4")
+    ]
+    + [
+        (f"tex.1d.v4.f32.s32 {TEX}{{%r1, %f1, %f2, %f3}}];", f"{TEX}{{%r1}}];"),
+        (f"tex.2d.v4.f32.f32 {TEX}%f5];", f"{TEX}{{%f5, 0f00000000}}];"),
+        ("suld.b.a1d.b8.clamp %h1, [%l1, %r1];", "%h1, [%l1, {%r1, 0}];"),
+        ("suld.b.a2d.b8.clamp %h1, [%l1, %r1];", "%h1, [%l1, {%r1, 0, 0, 0}];"),
+        ("fence.proxy.tensormap::generic.release.sys.global;", ""),
+        (f"{MMA}{{%r7, %r1}}, {{0, 1}}, %r8, {{3, 2}};", "%r7, {0, 1}, %r8, {3, 2};"),
+        (f"{MMA}%r7, {{0, 1}}, 0f3F800000, {{3, 2}};", None),
+        ("tensormap.replace.tile.box_dim.global.b1024.b32 [%ls], 1, s+4;", None),
+        ("txq.level.height.b32 %r1, [%l1], s+4;", None),
+        ("fence.proxy.tensormap::generic.acquire.gpu [%ls], 128;", None),
+    ],
+)
+def test_form_that_ptxas_takes_for_a_usual_one_has_its_code(
+    form: str, usual: str | None, tmp_path: Path
+) -> None:
+    """Elements that are not used count for nothing; those that are missing are 0."""
+    head = MMA if form.startswith(MMA) else form.split(maxsplit=1)[0] + " "
+    texts = [form] if usual is None else [form, head + usual]
+    if usual == "":
+        texts[1] = form.replace(".global", "")
+    found = digests(texts, tmp_path)
+    assert not any(is_refusal(digest) for digest in found), found
+    assert len(set(found)) == 1
 
 
 def test_clusters_are_thread_blocks(tmp_path: Path) -> None:

@@ -434,6 +434,8 @@ BYTE_REDUCTIONS = [
     ("f4", "add.f32", "add"),
     ("f8", "add.f64", "add"),
     ("f2", "add.noftz.f16", "add"),
+    ("f2", "min.f16", "min"),
+    ("f2", "max.f16", "max"),
 ]
 
 

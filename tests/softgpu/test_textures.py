@@ -116,6 +116,18 @@ def test_offset_moves_the_texel(mode: int, sync: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(out.view(np.float32), texel(array[0], *at, mode))
 
 
+def test_vector_registers_hold_coordinates_and_texels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    array = rng.standard_normal((1, 8, 8, 4)).astype(np.float32)
+    x, y, _, _ = inputs = places(rng)
+    body = """.reg .v2 .f32 where; .reg .v4 .f32 texel; mov.f32 where.x, %f1; mov.f32 where.y, %f2;
+tex.2d.v4.f32.f32 texel, [%l1, where]; mov.b32 %r1, texel.r; mov.b32 %r2, texel.g;
+mov.b32 %r3, texel.b; mov.b32 %r4, texel.a;"""
+    [out] = outputs([job(body, array, inputs, texture={"address": CLAMP})], tmp_path)
+    at = np.floor(x).astype(int), np.floor(y).astype(int)
+    np.testing.assert_array_equal(out.view(np.float32), texel(array[0], *at, CLAMP))
+
+
 @pytest.mark.parametrize("mode", [WRAP, MIRROR])
 def test_offset_counts_texels_of_normalized_coordinates(mode: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(2)

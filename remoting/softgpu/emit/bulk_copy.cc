@@ -52,13 +52,19 @@ Direction direction_of(const FunctionScope& scope, const Instruction& ins) {
 // Append the completion of the bytes of variable `bytes`.
 void emit_completion(const FunctionScope& scope, const Instruction& ins, const Operand& barrier,
                      Code& out) {
-  Access::single(scope, ins, {barrier, Space::shared, 8, ""}).declare(out, "m");
+  Operand where = barrier;
+  if (where.kind != OperandKind::address) {
+    Operand base{OperandKind::reg, barrier.name, 0, 0, false, {}};
+    where = {OperandKind::address, "", 0, barrier.offset, false, {base}};
+  }
+  Access::single(scope, ins, {where, Space::shared, 8, ""}).declare(out, "m");
   out.add("mbarrier_expect(m, -bytes)");
 }
 
 // Return the address in shared memory of an operand.
 Expr shared_address(const FunctionScope& scope, const Operand& o) {
-  if (o.kind != OperandKind::address || o.elements.size() != 1) scope.reject("it needs an address");
+  if (o.kind != OperandKind::address) return scope.read(o, kU32);
+  if (o.elements.size() != 1) scope.reject("it needs an address");
   const std::string& name = o.elements[0].name;
   std::string base = scope.is_register(name) ? scope.reg(name).text : scope.symbol_address(name);
   return expr(kU32, "(u32){} + (u32){}", base, hex((uint64_t)o.offset, 64));
@@ -163,10 +169,10 @@ Type reduced_type(const FunctionScope& scope, const Instruction& ins,
   bool counts = operation == "inc" || operation == "dec";
   bool order = operation == "min" || operation == "max";
   if (bitwise != (t.kind == 'b') || t.bits < 16 || t.bits > 64 || (counts && t != kU32) ||
-      (order && t.is_float()) || (!t.is_float() && t.bits == 16) ||
+      (order && t.is_float() && t.bits > 16) || (!t.is_float() && t.bits == 16) ||
       (operation == "add" && t == Type{'s', 64}))
     scope.refuse();
-  if (t.bits == 16 && !ins.take("noftz")) scope.reject("it needs .noftz");
+  if (t.bits == 16 && !order && !ins.take("noftz")) scope.reject("it needs .noftz");
   if (t.kind == 'b') t.kind = 'u';
   return t;
 }

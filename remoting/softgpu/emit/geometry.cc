@@ -28,6 +28,7 @@ void check_scalar(const FunctionScope& scope, const Operand& o, Type type) {
       scope.reject("a constant has a wrong type");
     return;
   }
+  if (o.kind == OperandKind::symbol && !type.is_float() && scope.variable(o.name)) return;
   auto own = scope.function.registers.find(o.name);
   if (o.kind != OperandKind::reg || o.negated || own == scope.function.registers.end())
     scope.reject("an operand is no register");
@@ -47,15 +48,29 @@ ObjectOperand::ObjectOperand(const FunctionScope& scope, const Operand& where,
   check_scalar(scope, where.elements[0], kU64);
   bool vector = at.kind == OperandKind::vector;
   size_t elements = vector ? at.elements.size() : 1;  // those behind the coordinates are not used
-  if (elements < geometry.elements || elements == 3 || elements > 4)
-    scope.reject("it has a wrong number of coordinates");
+  bool mixed = geometry.layered && coordinate.is_float();
+  bool few = elements < geometry.elements && (vector || mixed);
+  if (few || elements == 3 || elements > 4) scope.reject("it has a wrong number of coordinates");
+  // The registers behind the first of integers may have any type of 32 bits.
+  bool bits = vector && !coordinate.is_float() && at.elements[0].kind == OperandKind::reg;
   for (size_t i = 0; i < elements; ++i)
-    check_scalar(scope, element(i), geometry.layered && i == 0 ? kU32 : coordinate);
+    if (i == 0 || !bits || !is_word(scope, at.elements[i]))
+      check_scalar(scope, at.kind == OperandKind::vector ? at.elements[i] : at,
+                   geometry.layered && i == 0 ? kU32 : coordinate);
 }
 
-const Operand& ObjectOperand::element(size_t i) const {
+// Return whether an operand is a register of 32 bits.
+bool ObjectOperand::is_word(const FunctionScope& scope, const Operand& o) {
+  auto own = scope.function.registers.find(o.name);
+  return o.kind == OperandKind::reg && !o.negated && own != scope.function.registers.end() &&
+         own->second.bits == 32;
+}
+
+// A scalar is the first of several coordinates, and the others are 0: ptxas leaves them undefined.
+Operand ObjectOperand::element(size_t i) const {
   const Operand& at = where_.elements[1];
-  return at.kind == OperandKind::vector ? at.elements[i] : at;
+  if (at.kind == OperandKind::vector) return at.elements[i];
+  return i == 0 ? at : Operand{OperandKind::integer};
 }
 
 Expr ObjectOperand::object() const {

@@ -28,7 +28,8 @@ class ObjectOperand {
   Expr coordinate(int dimension) const;
 
  private:
-  const ptx::Operand& element(size_t i) const;
+  static bool is_word(const FunctionScope& scope, const ptx::Operand& o);
+  ptx::Operand element(size_t i) const;
   const FunctionScope& scope_;
   const ptx::Operand& where_;
   const Geometry geometry_;

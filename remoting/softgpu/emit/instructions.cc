@@ -25,7 +25,8 @@ void emit_fence(FunctionScope& scope, const Instruction& ins, Code& out) {
   static const std::set<std::string> kSpaces = {"global", "shared::cta", "shared::cluster"};
   if (ins.take("proxy")) {
     if (!ins.take_one_of(kProxies)) scope.refuse();
-    if (ins.has("async")) (void)ins.take_one_of(kSpaces);
+    bool releases = ins.has("tensormap::generic") && ins.has("release");
+    if (ins.has("async") || releases) (void)ins.take_one_of(kSpaces);
     if (ins.has("tensormap::generic")) check_map_fence(scope, ins);
   }
   out.add("__atomic_thread_fence(__ATOMIC_SEQ_CST)");

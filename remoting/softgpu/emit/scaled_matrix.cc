@@ -77,11 +77,15 @@ class Selector {
   const Operand& operand_;
 };
 
-void check_scales(const FunctionScope& scope, const Operand& o) {
-  auto it = scope.function.registers.find(o.name);
-  if (o.kind != OperandKind::reg || o.negated || it == scope.function.registers.end() ||
+// Return the operand with the scale factors. Of a vector, the first element counts.
+const Operand& scales_of(const FunctionScope& scope, const Operand& o) {
+  const Operand& scales = o.kind == OperandKind::vector ? o.elements[0] : o;
+  if (scales.kind == OperandKind::real32 || scales.kind == OperandKind::symbol) return scales;
+  auto it = scope.function.registers.find(scales.name);
+  if (scales.kind != OperandKind::reg || scales.negated || it == scope.function.registers.end() ||
       it->second.bits != 32)
     scope.reject("scale factors lie in a register of 32 bits");
+  return scales;
 }
 
 // Return the constant of device/runtime/matrix.h for a type of elements.
@@ -107,8 +111,8 @@ void emit_scaled_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
   check_registers(scope, ins.operands[1], kRegistersOfA, kB32);
   check_registers(scope, ins.operands[2], kRegistersOfB, kB32);
   check_registers(scope, ins.operands[3], kResults, kF32);
-  check_scales(scope, ins.operands[4]);
-  check_scales(scope, ins.operands[6]);
+  const Operand& scales_a = scales_of(scope, ins.operands[4]);
+  const Operand& scales_b = scales_of(scope, ins.operands[6]);
   auto step = (uint64_t)kind.count;
   Selector of_a(scope, ins.operands[5], 4 - step, step, 1);
   Selector of_b(scope, ins.operands[7], 4 - step, step, 3);
@@ -123,8 +127,8 @@ void emit_scaled_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
     gather(scope, "A", ins.operands[1], kB32, out);
     gather(scope, "B", ins.operands[2], kB32, out);
     gather(scope, "C", ins.operands[3], kB32, out);
-    out.add("SA[l] = {}", scope.read_bits(ins.operands[4], kB32));
-    out.add("SB[l] = {}", scope.read_bits(ins.operands[6], kB32));
+    out.add("SA[l] = {}", scope.read_bits(scales_a, kB32));
+    out.add("SB[l] = {}", scope.read_bits(scales_b, kB32));
   }
   out.add("Mma shape = {16, {}, {}, {}, 0, 0}", kind.k, a, b);
   out.add("mma_scaled(&shape, &scales, A, B, C, SA, SB, D)");

@@ -68,9 +68,8 @@ void emit_level(const FunctionScope& scope, const Instruction& ins, const Geomet
                 Type coordinate, Rest& rest, Code& out) {
   if (ins.take("level")) {
     const Operand& level = rest.next("it has no level");
-    bool vector = level.kind == OperandKind::vector;
-    if (vector && level.elements.size() != 1) scope.reject("its level is no number");
-    const Operand& number = vector ? level.elements[0] : level;
+    // The elements behind the first of a vector are not used.
+    const Operand& number = level.kind == OperandKind::vector ? level.elements[0] : level;
     check_scalar(scope, number, coordinate);
     out.add("read.mode = {}", (int)TEXTURE_LEVEL);
     out.add("read.level = (double){}", scope.read(number, coordinate));

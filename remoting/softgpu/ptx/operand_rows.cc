@@ -140,7 +140,7 @@ const std::map<std::string, Rows> kRows = {
     {"subc", kTwo},
     {"suld", {{"", "=Tre X"}}},
     {"suq", {{"", "=T X"}}},
-    {"sured", {{"", "X T"}}},
+    {"sured", {{"", "X Tr"}}},
     {"sust", {{"", "X Tre"}}},
     {"szext", {{"", "=T T I"}}},
     {"tanh", kOne},

@@ -76,6 +76,18 @@ INLINE u32 atomic_dec_u32(Access a, u32 v) {
     }                                                                                          \
     return o;                                                                                  \
   }
+#define ATOMIC_EXTREME(T, E)                                                                \
+  INLINE T atomic_##E##_##T(Access a, T v) {                                                \
+    u16 o = __atomic_load_n((u16*)a.at, __ATOMIC_SEQ_CST);                                  \
+    while (!__atomic_compare_exchange_n((u16*)a.at, &o, bits_##T(E##_##T(as_##T(o), v)), 0, \
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {              \
+    }                                                                                       \
+    return as_##T(o);                                                                       \
+  }
+ATOMIC_EXTREME(f16, min);
+ATOMIC_EXTREME(f16, max);
+ATOMIC_EXTREME(bf16, min);
+ATOMIC_EXTREME(bf16, max);
 ATOMIC_PACKED(f16);
 ATOMIC_PACKED(bf16);
 ATOMIC_FLOAT(f32, u32);
