@@ -179,6 +179,11 @@ RowShape RowAnalysis::of(const Operand& o) const {
       if (o.name.rfind(fixed, 0) == 0) return RowShape::uniform;
     return RowShape::varying;
   }
+  if (o.kind == OperandKind::symbol) {  // of a variable or, in mov, of a register
+    auto base = shapes.find(o.name);
+    bool fixed = base == shapes.end() || base->second == RowShape::uniform;
+    return fixed && o.elements.empty() ? RowShape::uniform : RowShape::varying;
+  }
   return o.kind == OperandKind::vector || o.kind == OperandKind::pair ? RowShape::varying
                                                                       : RowShape::uniform;
 }

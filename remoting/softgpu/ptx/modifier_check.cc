@@ -131,6 +131,7 @@ void check_mbarrier(const Instruction& ins) {
   auto* count = constant_of(ins, 1);
   if (ins.has("init") && count && (*count == 0 || *count >= kMaxArrivals))
     refuse(ins, "a count is from 1 to 1048575");
+  if (ins.has("noComplete") && ins.operands.size() < 3) refuse(ins, ".noComplete needs a count");
   if (auto* phase = constant_of(ins, 2); ins.has("parity") && phase && *phase > 1)
     refuse(ins, "a parity is 0 or 1");
 }
