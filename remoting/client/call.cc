@@ -47,7 +47,7 @@ CUresult Call::function(CUfunction h, uint32_t& id) {
 
 CUresult Call::event(CUevent h, uint32_t& id) {
   Event* e = session()->events.get(h);
-  if (!e) return CUDA_ERROR_INVALID_HANDLE;
+  if (!e) return CUDA_ERROR_INVALID_VALUE;  // as CUDA documents for the calls of event nodes
   if (e->shared()) return CUDA_ERROR_NOT_SUPPORTED;  // other sessions see records of streams only
   id = e->id;
   return CUDA_SUCCESS;

@@ -60,7 +60,7 @@ def test_bad_arguments_remoted_neither_crash_nor_end_the_session(
     assert len(results.results(remoted[0])) > 600
 
 
-def test_calls_have_the_same_outcome_directly_and_remoted(
+def test_calls_have_the_same_code_directly_and_remoted(
     direct: str, remoted: tuple[str, Path]
 ) -> None:
     assert results.unlisted(direct, remoted[0]) == []
@@ -124,6 +124,14 @@ def test_planted_success_is_a_difference(
     direct = run(calls, direct_environment(tmp_path), "check", "cuEventQuery")
     found = results.differences(direct, run(calls, env, "check", "cuEventQuery"))
     assert ("cuEventQuery", "hEvent=freed") in found
+
+
+def test_other_code_of_a_failed_call_is_a_difference() -> None:
+    direct = "cuEventQuery: valid 0, hEvent=null 400"
+    remoted = "cuEventQuery: valid 0, hEvent=null 1"
+    found = {("cuEventQuery", "hEvent=null"): "400 directly, 1 remoted"}
+    assert results.differences(direct, remoted) == found
+    assert "cuEventQuery hEvent=null: 400 directly, 1 remoted" in results.unlisted(direct, remoted)
 
 
 def test_recorder_shows_calls_that_fail(

@@ -159,6 +159,7 @@ API CUresult cuCtxGetFlags(unsigned* flags) {
 API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) {
   REQUIRE_SESSION;
   Context* c = context_or_current(h);
+  if (h && !c) return CUDA_ERROR_INVALID_CONTEXT;
   if (!c || !id) return CUDA_ERROR_INVALID_VALUE;
   *id = c->id;
   return CUDA_SUCCESS;

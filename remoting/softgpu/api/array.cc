@@ -46,14 +46,16 @@ API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray h, unsigned
 API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* d, CUarray h) {
   REQUIRE_DRIVER();
   auto a = array_of(h);
-  if (!d || !a) return CUDA_ERROR_INVALID_HANDLE;
+  if (!a) return CUDA_ERROR_INVALID_HANDLE;
+  if (!d) return CUDA_ERROR_INVALID_VALUE;
   *d = a->descriptor;
   return CUDA_SUCCESS;
 }
 API CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray h) {
   REQUIRE_DRIVER();
   auto a = array_of(h);
-  if (!d || !a) return CUDA_ERROR_INVALID_HANDLE;
+  if (!a) return CUDA_ERROR_INVALID_HANDLE;
+  if (!d) return CUDA_ERROR_INVALID_VALUE;
   *d = {a->descriptor.Width, a->descriptor.Height, a->descriptor.Format, a->descriptor.NumChannels};
   return CUDA_SUCCESS;
 }

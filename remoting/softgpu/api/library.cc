@@ -43,7 +43,8 @@ API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary l, cons
   return cuModuleGetGlobal(p, bytes, (CUmodule)l, name);
 }
 API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary l) {
-  if (!out || !is_live((ModuleState*)l)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_live((ModuleState*)l)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
   if (is_refused(l)) return CUDA_ERROR_INVALID_PTX;
   *out = (CUmodule)l;
   return CUDA_SUCCESS;
@@ -57,13 +58,15 @@ API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned n, CUlibrary l) {
   return cuModuleEnumerateFunctions((CUfunction*)out, n, (CUmodule)l);
 }
 API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) {
-  if (!out || !kernel_of((CUfunction)k)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!kernel_of((CUfunction)k)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = (CUfunction)k;
   return CUDA_SUCCESS;
 }
 API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel k) {
   KernelState* s = kernel_of((CUfunction)k);
-  if (!out || !s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = (CUlibrary)s->module;
   return CUDA_SUCCESS;
 }

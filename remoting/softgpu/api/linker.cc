@@ -34,10 +34,12 @@ API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUli
 API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_t bytes,
                            const char*, unsigned, CUjit_option*, void**) {
   auto* l = (Link*)h;
-  if (!l || !is_live(l) || !data) return CUDA_ERROR_INVALID_HANDLE;
+  if (!l || !is_live(l)) return CUDA_ERROR_INVALID_HANDLE;
+  if (data && type == CU_JIT_INPUT_PTX) bytes = strnlen((const char*)data, bytes);
+  if (!data || !bytes) return CUDA_ERROR_INVALID_VALUE;
   std::string text;
   if (type == CU_JIT_INPUT_PTX)
-    text.assign((const char*)data, strnlen((const char*)data, bytes));
+    text.assign((const char*)data, bytes);
   else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8))
     return CUDA_SUCCESS;  // machine code of the device runtime, whose functions are built in
   else {
@@ -51,8 +53,8 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
 
 API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   auto* l = (Link*)h;
-  if (!l || !is_live(l) || !image) return CUDA_ERROR_INVALID_HANDLE;
-  if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
+  if (!l || !is_live(l)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!image || l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = link_ptx(l->inputs, l->max_registers);
   jit::ModuleDescription description;
   std::string errors;

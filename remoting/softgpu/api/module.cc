@@ -68,12 +68,14 @@ API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule m, const 
   return find_global(m, name, p, bytes);
 }
 API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule m) {
-  if (!n || !is_live((ModuleState*)m)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_live((ModuleState*)m)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!n) return CUDA_ERROR_INVALID_VALUE;
   *n = (unsigned)((ModuleState*)m)->order.size();
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule m) {
-  if (!out || !is_live((ModuleState*)m)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_live((ModuleState*)m)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
   auto& o = ((ModuleState*)m)->order;
   for (unsigned i = 0; i < n && i < o.size(); ++i) out[i] = (CUfunction)o[i];
   return CUDA_SUCCESS;
@@ -81,7 +83,8 @@ API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule m)
 
 API CUresult cuFuncGetModule(CUmodule* out, CUfunction f) {
   KernelState* s = kernel_of(f);
-  if (!out || !s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = (CUmodule)s->module;
   return CUDA_SUCCESS;
 }

@@ -14,8 +14,7 @@ API CUresult cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* r) 
   (void)c;
   if (!out || !r || r->resType != CU_RESOURCE_TYPE_ARRAY) return CUDA_ERROR_INVALID_VALUE;
   auto a = array_of(r->res.array.hArray);
-  if (!a) return CUDA_ERROR_INVALID_HANDLE;
-  if (!(a->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST)) return CUDA_ERROR_INVALID_VALUE;
+  if (!a || !(a->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST)) return CUDA_ERROR_INVALID_VALUE;
   auto state = std::make_unique<SurfaceState>();
   state->resource = *r;
   add_handle(state.get());

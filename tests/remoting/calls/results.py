@@ -36,7 +36,7 @@ def results(output: str, library: str = "cu") -> dict[str, dict[str, str]]:
 
 
 def listed() -> dict[tuple[str, str], str]:
-    """Return the reasons of the listed differences, by function (or `*`) and bad argument."""
+    """Return the reasons of the listed differences, by patterns of function and bad argument."""
     found = {}
     for line in DIFFERENCES.read_text().splitlines():
         text = line.partition("#")[0].strip()
@@ -78,19 +78,12 @@ def refused_forms(output: str, names: Collection[str]) -> list[str]:
     return missing + [f"no such form any more: {' '.join(row)}" for row in rows if row not in used]
 
 
-def outcome(fault: str, result: str | None) -> str:
-    """Return what must be equal: success or an error, and the printed values."""
-    if fault == "values":
-        return result or ""
-    return "success" if result == "0" else "error"
-
-
 def base(function: str) -> str:
     return re.sub(r"_pt[sd][sz]$", "", function)
 
 
 def differences(direct: str, remoted: str) -> dict[tuple[str, str], str]:
-    """Return the calls whose outcome differs, of functions that the software GPU has."""
+    """Return the calls whose code or printed values differ, of functions of the software GPU."""
     one, other = results(direct), results(remoted)
     found = {}
     for function in sorted(set(one) | set(other)):
@@ -99,7 +92,7 @@ def differences(direct: str, remoted: str) -> dict[tuple[str, str], str]:
             continue
         for fault in {**first, **second}:
             pair = (first.get(fault), second.get(fault))
-            if outcome(fault, pair[0]) != outcome(fault, pair[1]):
+            if (pair[0] or "") != (pair[1] or ""):
                 found[base(function), fault] = f"{pair[0]} directly, {pair[1]} remoted"
     return found
 
@@ -107,13 +100,8 @@ def differences(direct: str, remoted: str) -> dict[tuple[str, str], str]:
 def unlisted(direct: str, remoted: str) -> list[str]:
     """Return the differences without a reason, and the reasons without a difference."""
     found, reasons = differences(direct, remoted), listed()
-    used = {key for key in found if key in reasons} | {
-        ("*", fault) for _, fault in found if ("*", fault) in reasons
-    }
-    missing = [
-        f"{function} {fault}: {pair}"
-        for (function, fault), pair in found.items()
-        if (function, fault) not in reasons and ("*", fault) not in reasons
-    ]
+    rows = {key: [row for row in reasons if all(map(fnmatchcase, key, row))] for key in found}
+    used = {row for fitting in rows.values() for row in fitting}
+    missing = [f"{' '.join(key)}: {pair}" for key, pair in found.items() if not rows[key]]
     lasting = {key for key, reason in reasons.items() if not reason.startswith("may: ")}
     return missing + [f"no difference any more: {' '.join(key)}" for key in lasting - used]
