@@ -55,6 +55,7 @@ NAME_FILTERS = {
     ),
 }
 """Collections to the filter by the name of an object."""
+CREDENTIAL_VARIABLES = ("BUSBAR_URL", "BUSBAR_TOKEN", "BUSBAR_CA")
 
 
 @dataclass(frozen=True)
@@ -100,20 +101,26 @@ def load_context() -> Context:
 
 
 def environment_context() -> Context | None:
-    """Return the context that the environment names, or None without BUSBAR_TOKEN.
+    """Return the context of the environment, or None without BUSBAR_TOKEN and BUSBAR_URL.
 
-    Raises ApiError if URL or CA is missing.
+    Raises ApiError if one of the three variables is missing or wrong.
     """
-    token, url = os.environ.get("BUSBAR_TOKEN"), os.environ.get("BUSBAR_URL", "").rstrip("/")
-    if not token:
+    values = {name: os.environ.get(name, "") for name in CREDENTIAL_VARIABLES}
+    url, token, ca_path = values.values()
+    url = url.rstrip("/")
+    if not token and not url:
         return None
-    ca_path = os.environ.get("BUSBAR_CA", "")
-    if not url.startswith("https://") or not ca_path:
+    if missing := [name for name, value in values.items() if not value]:
         raise ApiError(
-            "With BUSBAR_TOKEN set BUSBAR_URL to https://ADDRESS:8443, and BUSBAR_CA to a file "
-            "with the appliance's CA certificate.",
+            "BUSBAR_URL, BUSBAR_TOKEN and BUSBAR_CA are needed together; not set:"
+            f" {', '.join(missing)}. Set BUSBAR_URL to https://ADDRESS:8443, BUSBAR_TOKEN to a"
+            " token and BUSBAR_CA to a file with the appliance's CA certificate, or unset all to"
+            " use the stored credentials.",
             EXIT_USAGE,
         )
+    if not url.startswith("https://"):
+        text = f"The scheme of BUSBAR_URL must be https (was: {url}). Set https://ADDRESS:8443"
+        raise ApiError(text, EXIT_USAGE)
     try:
         pem = Path(ca_path).read_text()
         split_certificates(pem)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from remoting.cli.api import ApiError, Context, load_context, save_context
+from remoting.cli.doctor_command import findings
 from tests.unit.test_every_command import certificate
 
 
@@ -58,4 +59,23 @@ def test_incomplete_environment_is_refused(
     monkeypatch.setenv("BUSBAR_URL", url)
     monkeypatch.setenv("BUSBAR_CA", str(tmp_path / ca) if ca else "")
     with pytest.raises(ApiError, match="BUSBAR_"):
+        load_context()
+
+
+def test_address_without_a_token_does_not_stand_for_the_stored_appliance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BUSBAR_URL", "https://127.0.0.1:9999")
+    with pytest.raises(ApiError, match=r"needed together; not set: BUSBAR_TOKEN, BUSBAR_CA\.") as e:
+        load_context()
+    assert e.value.exit_code == 2
+    signed_in = [f for f in findings("") if f.check == "sign-in"]
+    assert [f.state for f in signed_in] == ["failed"] and "BUSBAR_URL" in signed_in[0].fix
+
+
+def test_other_scheme_than_https_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBAR_TOKEN", "bb_1.x")
+    monkeypatch.setenv("BUSBAR_URL", "http://a:8443")
+    monkeypatch.setenv("BUSBAR_CA", str(tmp_path / "ca.pem"))
+    with pytest.raises(ApiError, match=r"The scheme of BUSBAR_URL must be https \(was: http://a:"):
         load_context()
