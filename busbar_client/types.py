@@ -604,7 +604,9 @@ class AllocationRequest(TypedDict):
     name: NotRequired[str]
     """Name."""
     project: NotRequired[str]
-    """Name of the project."""
+    """Name of the project. If omitted: `default` if the caller may request GPUs in it, or else
+    the only project in which the caller may.
+    """
     pool: NotRequired[str]
     """Name of the pool."""
     gpu_count: NotRequired[int]

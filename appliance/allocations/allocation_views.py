@@ -34,6 +34,7 @@ from appliance.allocations.queries import (
     load_serializable,
     serializable_allocations,
 )
+from appliance.allocations.request_projects import find_project
 from appliance.allocations.resize_requests import resize
 from appliance.allocations.serializers import (
     AllocationRequestSerializer,
@@ -142,7 +143,7 @@ class AllocationListView(ApplianceView):
         form = AllocationRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         values = dict(form.validated_data)
-        project, pool = values.pop("project"), values.pop("pool")
+        project, pool = values.pop("project", None), values.pop("pool")
 
         def effect() -> tuple[int, dict[str, Any]]:
             allocation = services.create_allocation(
@@ -153,7 +154,7 @@ class AllocationListView(ApplianceView):
             return 202, to_json_types(serialize_current(allocation.pk))
 
         def authorize() -> None:
-            services.find_project(request_user(request), project)
+            find_project(request_user(request), project)
 
         response = idempotent(request, effect, authorize=authorize)
         return wait_while(request, response, UUID(response.data["id"]), STARTING)

@@ -8,7 +8,6 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.allocations.models import (
     Allocation,
     Hold,
@@ -287,7 +286,12 @@ class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
 
 class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
     name = LineField(max_length=100, required=False, default="", allow_blank=True)
-    project = NameField(max_length=100, required=False, default=DEFAULT_PROJECT)
+    project = NameField(
+        max_length=100,
+        required=False,
+        help_text="Name of the project. If omitted: `default` if the caller may request GPUs in "
+        "it, or else the only project in which the caller may.",
+    )
     pool = NameField(max_length=100, required=False, default=DEFAULT_POOL)
     gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
     percent = serializers.IntegerField(

@@ -24,6 +24,7 @@ from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.request_projects import find_project
 from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
 from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
@@ -42,7 +43,6 @@ MAX_QUEUED = 256
 """Requests of a user in the queue. The scheduler tries all of them in each tick, and those with the
 hold `lifetime` wait without a client."""
 
-PROJECT_BY_NAME = Select(lambda name: Project.objects.filter(name=name))
 POOL_BY_NAME = Select(lambda name: Pool.objects.filter(name=name))
 CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
 
@@ -72,12 +72,13 @@ class AllocationSpec:
 
 
 @write_transaction
-def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -> Allocation:
+def create_allocation(*, owner: User, project_name: str | None, spec: AllocationSpec) -> Allocation:
     """Queue an allocation and run the scheduler.
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
-            unknown pool or reservation, INVALID for a hold by a lifetime that is unlimited,
+            unknown pool or reservation, INVALID for a hold by a lifetime that is unlimited and
+            for no name of a project if there are several (`find_project`),
             CONFLICT for one request too many in the queue, UNSATISFIABLE if it can never start,
             DISK_FULL if the appliance has too little space, INTERNAL if it cannot be read or
             started.
@@ -158,27 +159,6 @@ def check_can_start(allocation: Allocation, wait: Wait) -> None:
             f"The request can never start. {reason} Change the request, or set allow_pending to "
             "wait until GPUs are added or limits are raised.",
         )
-
-
-def find_project(owner: User, name: str) -> Project:
-    """Return the project for a new allocation.
-
-    Raises ApplianceError NOT_FOUND for one that the owner may not view, whether it exists or not,
-    DENIED for another one in which the owner may not allocate.
-    """
-    project = PROJECT_BY_NAME.first(name=name)
-    may_allocate = project is not None and can(owner, "allocations.create", project.pk)
-    if project is None or not (may_allocate or can(owner, "allocations.view", project.pk)):
-        raise ApplianceError(
-            Code.NOT_FOUND, f"Project {name} not found. List projects with: busbar project list"
-        )
-    if not may_allocate:
-        raise ApplianceError(
-            Code.DENIED,
-            f"Allocations in project {name} are denied. "
-            "Ask an administrator of the project for the role `user` in it.",
-        )
-    return project
 
 
 def find_pool(name: str, project: Project) -> Pool:

@@ -44,7 +44,13 @@ class AllocationRequest:
     ] = None
     memory: MemorySize = None
     pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default"
-    project: Annotated[str, typer.Option(help="Name of the project.")] = "default"
+    project: Annotated[
+        str,
+        typer.Option(
+            help="Name of the project. Default: `default`, or the only one in which you may"
+            " request GPUs."
+        ),
+    ] = ""
     model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = ""
     label: Annotated[
         list[str] | None,
@@ -99,10 +105,10 @@ class AllocationRequest:
                 rest.EXIT_USAGE,
             )
         named = self.reservation
+        project = {"project": self.project} if self.project else {}
         request = {
             "gpu_count": self.gpu_count,
             "pool": self.pool,
-            "project": self.project,
             "model": self.model,
             "selector": parse_labels(self.label or []),
             "same_node": self.same_node,
@@ -110,14 +116,12 @@ class AllocationRequest:
             "preemptible": self.preemptible,
             "compute_mode": "exclusive" if self.exclusive else self.mode,
             "lifetime_seconds": self.lifetime,
-            "reservation_id": (
-                id_of(api, "reservations", named, project=self.project) if named else None
-            ),
+            "reservation_id": (id_of(api, "reservations", named, **project) if named else None),
             "min_driver_version": self.min_driver,
             "min_cuda_version": self.min_cuda,
             "allow_pending": self.allow_pending,
         }
-        return request | self._share(request["compute_mode"] == "exclusive")
+        return project | request | self._share(request["compute_mode"] == "exclusive")
 
     def _share(self, has_whole_gpus: bool) -> dict[str, int]:
         """Return the fields for the part of a GPU. Scripts may give one for whole GPUs, too."""

@@ -1,4 +1,4 @@
-"""Checks of `busbar doctor` at the appliance: port, certificate, clock, sign-in and versions."""
+"""Checks of `busbar doctor` at the appliance: port, certificate, clock, account and versions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from remoting.cli.doctor_network import (
     shown_address,
     shown_seconds,
 )
+from remoting.cli.doctor_projects import projects_finding
 
 ANSWER_SECONDS = 10.0
 CLOCK_WARNING_SECONDS = 30.0
@@ -179,6 +180,7 @@ def account_findings(context: rest.Context) -> Iterator[Finding]:
     sign_in = sign_in_finding(api, context)
     yield sign_in
     if sign_in.state != FAILED:
+        yield projects_finding(api)
         yield version_finding(api)
 
 

@@ -237,5 +237,5 @@ def test_reservation_of_a_request_is_one_of_its_project_that_is_not_over(
     made = admin.post("/api/v1/projects", {"name": "other"}, format="json")
     assert made.status_code == 201, made.content
     reserve(admin, "night", "other")
-    body = AllocationRequest(reservation="night").body(InProcessApi(admin))
+    body = AllocationRequest(reservation="night", project="default").body(InProcessApi(admin))
     assert body["reservation_id"] == wanted["id"]

@@ -28,7 +28,7 @@ from tests.system.conftest import Pool
 pytestmark = pytest.mark.system
 
 DOCTOR = (sys.executable, "-m", "remoting.cli.main", "doctor")
-REMOTE = ["appliance port", "certificate", "clock", "sign-in", "versions"]
+REMOTE = ["appliance port", "certificate", "clock", "sign-in", "projects", "versions"]
 ELSEWHERE = "LD_LIBRARY_PATH=/opt/solver/lib"
 
 
@@ -184,7 +184,7 @@ def test_library_on_a_file_system_without_programs_is_found(pool: Pool, tmp_path
 
 
 def test_account_that_may_not_list_nodes_gets_a_warning(pool: Pool) -> None:
-    body = {"name": "narrow", "scopes": ["account.self"]}
+    body = {"name": "narrow", "scopes": ["account.self", "allocations.create"]}
     token = pool.api.request("POST", "tokens", body)["token"]
     ca = str(pool.stack.appliance_data / "ca.pem")
     done = doctor(pool, BUSBAR_URL=pool.stack.url, BUSBAR_TOKEN=token, BUSBAR_CA=ca)
