@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from remoting.cli.second_factor_commands import print_recovery_codes, print_secr
 NEW_PASSWORD = "This password is valid once. New password, at least 12 characters: "
 REPEATED = "New password again: "
 CODE = "Code of the authenticator app, or a recovery code: "
+FINGERPRINT = re.compile("[0-9a-f]{64}")
 OTHER_WAYS = "Repeat with --device, --password-stdin, or --token-stdin and a token."
 
 
@@ -45,7 +47,7 @@ def login(
         raise rest.ApiError("Give --token-stdin or --password-stdin, not both.", rest.EXIT_USAGE)
     pem = trusted_ca(url, ca_sha256, asks=not token_stdin)
     if token_stdin:
-        store_token(rest.Context(url, sys.stdin.readline().strip(), pem))
+        store_token(rest.Context(url, given_token(), pem))
         return
     anonymous = rest.Api(rest.Context(url, "", pem, rest.known_device(url)))
     question = f"Password of {username} (empty: by a code): "
@@ -64,8 +66,15 @@ def trusted_ca(url: str, ca_sha256: str, *, asks: bool) -> str:
 
     The CA is fetched without verification. Raises ApiError if the fingerprint differs.
     """
+    given = ca_sha256.replace(":", "").lower()
+    if given and not FINGERPRINT.fullmatch(given):
+        raise rest.ApiError(
+            f"--ca-sha256 {ca_sha256[:100]} is no SHA-256 fingerprint: it has 64 hexadecimal"
+            " digits. The appliance prints its own when it starts.",
+            rest.EXIT_USAGE,
+        )
     found = rest.split_certificates(rest.fetch_ca(url))
-    fingerprint = ca_sha256.replace(":", "").lower() or next(iter(found))
+    fingerprint = given or next(iter(found))
     pem = found.get(fingerprint)
     if pem is None:
         raise rest.ApiError(
@@ -125,7 +134,29 @@ def add_missing(body: dict[str, str], error: rest.ApiError, stdin: bool) -> None
     body["code"] = ask(CODE, OTHER_WAYS, hidden=False, reads_stdin=stdin).strip()
 
 
+def given_token() -> str:
+    """Return a token from standard input, without echo in a terminal. Raises ApiError if empty."""
+    if has_terminal():
+        token = ask("API token: ", OTHER_WAYS)
+    else:
+        token = sys.stdin.readline() if sys.stdin is not None else ""
+    if not token.strip():
+        text = "No token was read from standard input. Pass one on its first line."
+        raise rest.ApiError(text, rest.EXIT_USAGE)
+    return token.strip()
+
+
 def store_token(context: rest.Context) -> None:
-    """Store a token after the appliance has accepted it."""
-    name = rest.Api(context).request("GET", "me")["username"]
+    """Store a token after the appliance has accepted it. Raises ApiError if it has not."""
+    try:
+        name = rest.Api(context).request("GET", "me")["username"]
+    except rest.ApiError as error:
+        if error.code != "unauthenticated":
+            raise
+        raise rest.ApiError(
+            "The token from standard input is not valid: it is wrong, or it has expired or was"
+            " revoked. Nothing was stored. Repeat with one of: busbar token create",
+            error.exit_code,
+            error.code,
+        ) from None
     typer.echo(f"Signed in as {name}. Credentials stored in {rest.save_context(context)}")
