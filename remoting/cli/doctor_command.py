@@ -15,6 +15,7 @@ from remoting.cli.doctor_library import is_inside, library_findings
 from remoting.cli.doctor_nodes import (
     all_nodes_findings,
     allocation_findings,
+    own_end_findings,
     own_findings,
     running_allocation_findings,
 )
@@ -22,7 +23,7 @@ from remoting.cli.output import Output, print_structured
 from remoting.cli.printable import printable
 
 CREDENTIALS = (
-    "Set BUSBAR_URL, BUSBAR_TOKEN and BUSBAR_CA, or sign in with: busbar login https://A:8443"
+    "Set BUSBAR_URL, BUSBAR_TOKEN and BUSBAR_CA, or sign in with: busbar login https://ADDRESS:8443"
 )
 
 
@@ -61,13 +62,16 @@ def line_of(finding: Finding) -> str:
 def findings(allocation: str) -> Iterator[Finding]:
     """Yield all findings. Blocks for minutes at most, if nothing responds."""
     yield from library_findings()
+    has_ended = False
     try:
         context = rest.load_context()
     except rest.ApiError as error:
         yield failed("sign-in", error, CREDENTIALS)
     else:
-        yield from remote_findings(context, allocation)
-    if is_inside() and not allocation:
+        for finding in remote_findings(context, allocation):
+            has_ended = has_ended or (finding.check, finding.state) == ("ticket", FAILED)
+            yield finding
+    if is_inside() and not allocation and not has_ended:
         yield from own_findings()
 
 
@@ -83,5 +87,4 @@ def remote_findings(context: rest.Context, allocation: str) -> Iterator[Finding]
         yield from allocation_findings(api, allocation)
         return
     yield from all_nodes_findings(api)
-    if not is_inside():
-        yield from running_allocation_findings(api)
+    yield from own_end_findings(api) if is_inside() else running_allocation_findings(api)

@@ -21,7 +21,7 @@ from remoting.cli.doctor_network import (
     shown_seconds,
 )
 from remoting.cli.object_ids import id_of
-from remoting.cli.ticket_file import TicketFile
+from remoting.cli.ticket_file import TicketFile, allocation_in
 
 MAX_NODES = 8
 MEASUREMENT_SECONDS = 60.0
@@ -180,6 +180,22 @@ def running_allocation_findings(api: Api) -> Iterator[Finding]:
         return
     if rows:
         yield from ticket_findings(api, rows[0], measures=False)
+
+
+def own_end_findings(api: Api) -> Iterator[Finding]:
+    """Yield a finding if the allocation of `busbar run`, inside of it, has ended.
+
+    Yields none if the appliance does not tell: the measurement says then what is wrong.
+    """
+    if not (allocation_id := allocation_in(os.environ["BUSBAR_TICKET_FILE"])):
+        return
+    try:
+        row = api.request("GET", f"allocations/{allocation_id}")
+    except ApiError:
+        return
+    if row["state"] not in run_command.RUNNING:
+        ending = run_command.ending_of(row)
+        yield Finding("ticket", FAILED, ending, "Start `busbar run` again.")
 
 
 def own_findings() -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 from remoting.cli.group_witness import GroupWitness
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
-from remoting.cli.ticket_file import TicketFile
+from remoting.cli.ticket_file import ALLOCATION_LINE, TicketFile
 from remoting.cli.x25519 import generate_private_key, public_key_of
 
 HEARTBEAT_SECONDS = 5.0
@@ -26,6 +26,8 @@ POLL_SECONDS = 0.2
 RELEASE_SECONDS = 10.0
 LAST_RENEWAL_SECONDS = 2.0
 FIRST_SIGNAL_CODE = 128
+RUNNING = ("preparing", "active", "suspended")
+"""States of an allocation after the queue that has not ended."""
 UNUSED = "busbar: notice: the program did not use its GPU. If it should, "
 FAILED_UNUSED = (
     "busbar: notice: the program failed, and had not used its GPU. If it failed because it found no"
@@ -82,7 +84,10 @@ class LeaseKeeper:
                 raise
             text = ending_of(self.api.request("GET", path))
             raise ApiError(text, error.exit_code, error.code) from None
-        lines = [f"key {base64.b64encode(self.key).decode()}"]
+        lines = [
+            f"key {base64.b64encode(self.key).decode()}",
+            f"{ALLOCATION_LINE} {self.allocation_id}",
+        ]
         for t in response["tickets"]:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
@@ -122,7 +127,7 @@ class LeaseKeeper:
         """
         try:
             state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
-            if state["state"] not in ("preparing", "active", "suspended"):
+            if state["state"] not in RUNNING:
                 self.ended = ending_of(state)
                 return
             self._warn_before(state)

@@ -10,9 +10,12 @@ import fcntl
 import hashlib
 import os
 import resource
+from pathlib import Path
 
 FIRST_DESCRIPTOR = 100
 """Shell scripts use lower ones for files of their own."""
+ALLOCATION_LINE = "allocation"
+"""Keyword of the line with the id of the allocation. Client libraries skip it."""
 
 
 class TicketFile:
@@ -60,3 +63,15 @@ class TicketFile:
     def close(self) -> None:
         os.close(self._file)
         os.close(self.descriptor)
+
+
+def allocation_in(path: str) -> str:
+    """Return the id of the allocation of a ticket file; empty if it cannot be read.
+
+    In another PID namespace the path may name another process's terminal or pipe.
+    """
+    try:
+        lines = Path(path).read_text().splitlines() if Path(path).is_file() else []
+    except (OSError, ValueError):
+        return ""
+    return next((line.split()[-1] for line in lines if line.startswith(f"{ALLOCATION_LINE} ")), "")

@@ -22,6 +22,8 @@ from remoting.cli import doctor_appliance
 from remoting.cli.api import Context
 from remoting.cli.doctor_command import findings
 from remoting.cli.doctor_finding import Finding
+from remoting.cli.run_command import LeaseKeeper, environment
+from remoting.cli.ticket_file import TicketFile
 from tests.remoting.node import EVENT_SECONDS
 from tests.system.conftest import Pool
 
@@ -102,6 +104,24 @@ def test_program_measures_the_gpu_of_its_allocation(settled: Pool) -> None:
     assert code == 0, out + err
     assert states(out)[-3:] == [("GPU", "ok"), ("call", "ok"), ("bandwidth", "ok")]
     assert "a copy of 1 GiB takes" in out and "A call that waits takes" in out
+
+
+def test_program_whose_allocation_was_released_is_told_so(settled: Pool) -> None:
+    body = {"percent": 5, "hold": "lifetime", "lifetime_seconds": 600}
+    path = f"allocations/{settled.api.request('POST', 'allocations', body)['id']}"
+    settled.wait("the GPU", lambda: settled.api.request("GET", path)["state"] == "active")
+    keeper = LeaseKeeper(settled.api, path.partition("/")[2], TicketFile())
+    try:
+        keeper.write_ticket()
+        settled.api.request("DELETE", path)
+        settled.wait("the end", lambda: settled.api.request("GET", path)["state"] == "released")
+        done = doctor(settled, **environment(keeper.file.path, software=True))
+    finally:
+        keeper.file.close()
+    assert done.returncode == 1 and states(done.stdout)[-1] == ("ticket", "failed"), done
+    last = done.stdout.splitlines()[-1]
+    assert "The allocation was released by local at 2" in last, last
+    assert last.endswith(" UTC. Start `busbar run` again."), last
 
 
 def test_named_allocation_is_measured(settled: Pool) -> None:
