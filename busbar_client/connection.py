@@ -61,7 +61,7 @@ class Connection:
     """Requests to an appliance. Methods block. Not thread-safe while it follows a new CA.
 
     `ca_pem` has the certificates of the appliance's CA; no other server is trusted. Subclasses
-    replace `problem`, `unreachable`, `misused`, `decoded` and `authorities_changed`.
+    replace `problem`, `unreachable`, `silent`, `misused`, `decoded` and `authorities_changed`.
     """
 
     repeatable: ClassVar[re.Pattern[str]] = re.compile("(?!)")
@@ -166,7 +166,7 @@ class Connection:
                     raise
                 response = self._repeat(request)  # the key stands for one effect
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise self.unreachable(f"The appliance does not respond: {error}") from error
+            raise self.silent(error) from error
         if response.status_code >= 500:
             raise self._unreachable_of(response)
         self._follow_authorities(response)
@@ -205,7 +205,7 @@ class Connection:
                     raise self._problem_of(response)
                 yield from self._decoded_events(response.iter_lines())
         except httpx.TransportError as error:
-            raise self.unreachable(f"The appliance does not respond: {error}") from error
+            raise self.silent(error) from error
 
     def own_path(self, path: str) -> str:
         """Return the path if it can only be one of the appliance.
@@ -274,6 +274,11 @@ class Connection:
     def unreachable(self, detail: str, code: str = "") -> Exception:
         """Return the error of a request without a response, or with a 5xx status."""
         return Unreachable(detail, code)
+
+    def silent(self, error: Exception) -> Exception:
+        """Return the error of a request without a response."""
+        url = str(self._client.base_url).removesuffix("/api/v1/")
+        return self.unreachable(f"The appliance at {url} does not respond: {error}")
 
     def misused(self, detail: str) -> Exception:
         """Return the error of a request that is not sent."""

@@ -349,6 +349,12 @@ class Api(Client):
     def unreachable(self, detail: str, code: str = "") -> Exception:
         return ApplianceUnreachable(detail, code=code)
 
+    def silent(self, error: Exception) -> Exception:
+        return ApplianceUnreachable(
+            f"The appliance at {self._context.url} does not respond: {error}."
+            " Find the cause with: busbar doctor"
+        )
+
     def misused(self, detail: str) -> Exception:
         return ApiError(detail, EXIT_USAGE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remoting.cli.api import ApiError
+from remoting.cli.api import ApiError, ApplianceUnreachable
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 
@@ -21,6 +21,11 @@ class Finding:
 
 
 def failed(check: str, error: ApiError, fix: str = "") -> Finding:
-    """Return the finding of an error. The sentences after its first one say what to do."""
+    """Return the finding of an error. The sentences after its first one say what to do.
+
+    For an appliance that does not respond they name the doctor, so `fix` does.
+    """
     found, end, rest = str(error).partition(". ")
+    if isinstance(error, ApplianceUnreachable):
+        rest = fix or rest
     return Finding(check, FAILED, found + end.strip(), rest or fix)

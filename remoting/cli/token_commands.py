@@ -81,12 +81,20 @@ def token_revoke(token_id: str, yes: Yes = False) -> None:
 
 
 def logout() -> None:
-    """Sign out: revoke the stored token and delete the stored credentials."""
+    """Sign out: revoke the stored token and delete the stored credentials.
+
+    Without an answer of the appliance the credentials are deleted, too.
+    """
     context = rest.stored_context()
     try:
         rest.Api(context).request("DELETE", "browser-login")
     except rest.ApplianceUnreachable:
-        raise
+        rest.context_path().unlink(missing_ok=True)
+        raise rest.ApiError(
+            f"The stored credentials are deleted, but {context.url} did not answer: the token is"
+            " still valid there. Revoke it in the console, or after another login with: busbar"
+            " token revoke"
+        ) from None
     except rest.ApiError as error:
         if error.code != "unauthenticated":
             raise

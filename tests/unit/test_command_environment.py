@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from remoting.cli.api import ApiError, Context, load_context, save_context
+from remoting.cli.api import (
+    Api,
+    ApiError,
+    ApplianceUnreachable,
+    Context,
+    load_context,
+    save_context,
+)
 from remoting.cli.doctor_command import findings
-from tests.unit.test_every_command import certificate
+from remoting.cli.doctor_finding import failed
+from remoting.cli.token_commands import logout
+from tests.unit.test_every_command import DEAD_PORT, certificate
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +69,22 @@ def test_incomplete_environment_is_refused(
     monkeypatch.setenv("BUSBAR_CA", str(tmp_path / ca) if ca else "")
     with pytest.raises(ApiError, match="BUSBAR_"):
         load_context()
+
+
+def test_appliance_that_does_not_respond_is_named() -> None:
+    pem = certificate().decode()
+    with pytest.raises(ApplianceUnreachable) as silent:
+        Api(Context(DEAD_PORT, "t", pem)).request("GET", "me")
+    assert str(silent.value).startswith(f"The appliance at {DEAD_PORT} does not respond: ")
+    assert str(silent.value).endswith(" refused. Find the cause with: busbar doctor")
+    assert failed("sign-in", silent.value, "Check the port.").fix == "Check the port."
+
+
+def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() -> None:
+    path = save_context(Context(DEAD_PORT, "t", certificate().decode()))
+    with pytest.raises(ApiError, match=r"are deleted, but .* the token is still valid there"):
+        logout()
+    assert not path.exists()
 
 
 def test_address_without_a_token_does_not_stand_for_the_stored_appliance(
