@@ -78,12 +78,18 @@ def table_of(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
     Cells are `Text`: rich would take brackets in a string for its markup.
     """
     table = Table(box=None, header_style="bold")
-    for c in columns:
-        heading = c.split(".")[-1].removesuffix("_bytes").replace("_", " ")
+    for c, heading in zip(columns, headings_of(columns), strict=True):
         table.add_column(heading, no_wrap=c in ("id", "uuid"), overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(row, c)) for c in columns))
     return table
+
+
+def headings_of(columns: Sequence[str]) -> list[str]:
+    """Return the last names of nested fields; with the names above them if they are ambiguous."""
+    paths = [[n.removesuffix("_bytes").replace("_", " ") for n in c.split(".")] for c in columns]
+    last = [path[-1] for path in paths]
+    return last if len(set(last)) == len(last) else [" ".join(path) for path in paths]
 
 
 def size_text(size_bytes: int) -> str:

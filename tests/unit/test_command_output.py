@@ -18,7 +18,8 @@ from rich.console import Console
 from appliance.fleet.certificates import load_authority
 from remoting.cli import completion
 from remoting.cli.api import Api, ApiError, Context, save_context
-from remoting.cli.output import cell, table_of
+from remoting.cli.gpu_commands import CAPACITY_COLUMNS
+from remoting.cli.output import cell, headings_of, table_of
 
 HOSTILE = "[red]a[/nonsense]\x1b[2J\x1b]0;title\x07\x9b1m\u202etxt\r"
 CONTROL = set("\x1b\x07\x9b\u202e\r")
@@ -36,6 +37,13 @@ def printed(rows: list[dict[str, Any]]) -> str:
     out = io.StringIO()
     Console(file=out, width=200, force_terminal=True).print(table_of(rows, ["name", "labels"]))
     return out.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")  # the bold heading
+
+
+def test_headings_of_nested_fields_are_different() -> None:
+    assert headings_of(["name", "resize.reason"]) == ["name", "reason"]
+    columns = headings_of(CAPACITY_COLUMNS)
+    assert columns[:2] == ["name", "gpus capacity"] and "memory capacity" in columns
+    assert len(set(columns)) == len(columns)
 
 
 def test_names_of_others_are_printed_as_text(tmp_path: Path) -> None:
