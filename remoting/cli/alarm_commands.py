@@ -26,7 +26,10 @@ FIELDS = (
     "cleared_at",
     "id",
 )
-AlarmId = Annotated[str, typer.Argument(metavar="ALARM", help="Id of the alarm.")]
+AlarmId = Annotated[
+    str,
+    typer.Argument(metavar="ALARM", help="Id of the alarm, or 8 or more of its first characters."),
+]
 
 
 @alarm_app.command("list")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from remoting.cli.api import EXIT_CONFLICT, EXIT_NOT_FOUND, Api, ApiError
+from remoting.cli.api import EXIT_CONFLICT, EXIT_DENIED, EXIT_NOT_FOUND, Api, ApiError
 from remoting.cli.prompts import has_terminal
 
 Row = dict[str, Any]
@@ -53,17 +53,25 @@ def own_allocation(api: Api, given: str) -> str:
     """Return the id of an allocation that is changed, as `id_of` does.
 
     An allocation of another user needs its whole id, or a confirmation in a terminal. Raises
-    ApiError without one.
+    ApiError without one, or if this user may not change it.
     """
     if WHOLE_ID.fullmatch(given):
         return given.lower()
     row = found_row(api, "allocations", given)
     if row["owner"] != api.request("GET", "me")["username"]:
         text = f'"{given}" is an allocation of {row["owner"]}:\n  {described(row)}\n'
+        if refusal := refusal_of_change(api, row["id"]):
+            raise ApiError(f"{text}{refusal}", EXIT_DENIED)
         if not has_terminal():
             raise ApiError(f"{text}Give its whole id to change it.", EXIT_CONFLICT)
         typer.confirm(f"{text}Change it?", abort=True, err=True)
     return str(row["id"])
+
+
+def refusal_of_change(api: Api, allocation_id: str) -> str:
+    """Return why this user may not change an allocation; empty if they may."""
+    actions = api.request("GET", f"allocations/{allocation_id}")["actions"]
+    return next((a["reason"] or "" for a in actions if a["name"] == "release"), "")
 
 
 def found_row(api: Api, collection: str, given: str, **filters: str) -> Row:
@@ -73,14 +81,16 @@ def found_row(api: Api, collection: str, given: str, **filters: str) -> Row:
         return found[0]
     singular = collection.removesuffix("s")
     if found:
+        shared = "the name" if found[0].get("name") == given else "an id that begins with"
         raise ApiError(
-            f'"{given}" is not the only {singular} of this name or id. Give more of the id:'
+            f'More than one {singular} has {shared} "{given}". Give more of the id:'
             + "".join(f"\n  {described(row)}" for row in found[:MAX_CANDIDATES])
             + ("\n  and more" if len(found) > MAX_CANDIDATES else ""),
             EXIT_CONFLICT,
         )
+    by_id = "" if collection in NAMED else ": give its id, or 8 or more of its first characters"
     raise ApiError(
-        f'{singular.capitalize()} "{given[:100]}" not found. List them with:'
+        f'{singular.capitalize()} "{given[:100]}" not found{by_id}. List them with:'
         f" busbar {COMMANDS.get(collection, singular)} list",
         EXIT_NOT_FOUND,
     )

@@ -17,7 +17,7 @@ from appliance.db.identifiers import uuid7
 from appliance.pools.models import Reservation
 from remoting.cli import object_ids
 from remoting.cli.allocation_request import AllocationRequest
-from tests.appliance.commands_in_process import Busbar, InProcessApi
+from tests.appliance.commands_in_process import Busbar, BusbarOf, InProcessApi
 from tests.appliance.conftest import Cast
 from tests.appliance.suspending_client import Client, report
 
@@ -210,6 +210,35 @@ def test_command_that_changes_does_not_take_the_allocation_of_another_user(
             assert pk in done.err and "Give its whole id" in done.err
     assert alice.read(pk)["state"] == "active"
     assert busbar("allocation", "release", "--yes", pk).status == 0
+
+
+def test_user_who_may_not_change_an_allocation_is_told_so_at_once(
+    alice: Client, cast: Cast, client_of: Clients, busbar_of: BusbarOf
+) -> None:
+    pk = named(alice, "train")
+    busbar = busbar_of(client_of(cast.bob))
+    for given in ("train", pk[:30]):
+        done = busbar("allocation", "release", "--yes", given)
+        assert done.status == 5 and "is an allocation of alice" in done.err, done
+        assert "Only its owner or an operator may do this." in done.err
+        assert "Give its whole id" not in done.err
+
+
+def test_texts_about_several_objects_tell_names_from_ids(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
+    pk = named(alice, "train")
+    copy_of(pk, UUID(pk[:-12] + "0" * 12))
+    done = busbar_of_alice("allocation", "show", "train")
+    assert done.status == 4 and 'More than one allocation has the name "train".' in done.err, done
+    done = busbar_of_alice("allocation", "show", pk[:20])
+    assert f'allocation has an id that begins with "{pk[:20]}".' in done.err, done
+
+
+def test_alarm_is_not_looked_for_by_name(busbar: Busbar) -> None:
+    done = busbar("alarm", "show", "disk_nearly_full")
+    text = '"disk_nearly_full" not found: give its id, or 8 or more of its first characters. List'
+    assert done.status == 3 and text in done.err, done
 
 
 def test_beginning_that_all_ids_have_is_not_found(alice: Client, busbar_of_alice: Busbar) -> None:
