@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -50,6 +51,22 @@ def test_check_refuses_other_options(clone: Path, arguments: tuple[str, ...]) ->
     assert done.returncode == 2 and not done.stdout
     assert f"takes no other options (was: {' '.join(arguments)})" in done.stderr
     assert not (clone / "build").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--bogus",), ("--port", "9443", "bogus"), ("--por=1",)])
+def test_unknown_option_is_named_while_another_run_is_in_progress(
+    clone: Path, arguments: tuple[str, ...]
+) -> None:
+    (clone / "var").mkdir()
+    with (clone / "var" / "run.lock").open("w") as lock:
+        lock.write("4711 https://127.0.0.1:8443\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run(clone, *arguments)
+        assert done.returncode == 2
+        assert done.stderr == f"./run has no option {arguments[-1]}. List them with: ./run --help\n"
+        for known in (["--port", "9443"], ["--data=var", "--log-format", "json"], ["--data"]):
+            assert "already running" in run(clone, *known).stderr
 
 
 @pytest.mark.parametrize(
