@@ -265,8 +265,10 @@ class Api(Client):
 
     @property
     def device(self) -> str:
-        """The device cookie after a login."""
-        return self._client.cookies.get(DEVICE_COOKIE) or ""
+        """The device cookie after a login: a new one, or else the one that was sent."""
+        known = self._context.device
+        found = (c.value for c in self._client.cookies.jar if c.name == DEVICE_COOKIE)
+        return next((value for value in found if value and value != known), known)
 
     def respond(
         self,

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from remoting.cli import login_command
-from remoting.cli.api import EXIT_DENIED, EXIT_USAGE, Api, ApiError
+from remoting.cli.api import DEVICE_COOKIE, EXIT_DENIED, EXIT_USAGE, Api, ApiError, Context
 from remoting.cli.login_command import ask_new_password
 from remoting.cli.prompts import ask
 from tests.unit.test_every_command import certificate
@@ -106,3 +106,10 @@ def test_text_that_is_no_fingerprint_is_told_from_a_wrong_one(
     with pytest.raises(ApiError, match="is no SHA-256 fingerprint: it has 64 hexadecimal") as e:
         login_command.trusted_ca("https://127.0.0.1:9", given, asks=False)
     assert e.value.exit_code == EXIT_USAGE
+
+
+def test_cookie_of_an_appliance_that_does_not_know_the_device_replaces_the_stored_one() -> None:
+    api = Api(Context("https://127.0.0.1:1", "", certificate().decode(), "stored"))
+    assert api.device == "stored"
+    api._client.cookies.set(DEVICE_COOKIE, "new", domain="127.0.0.1")
+    assert api.device == "new"
