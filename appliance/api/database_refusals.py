@@ -1,4 +1,4 @@
-"""Failures of the database that clients are told as refusals: a later repetition may succeed."""
+"""Refusals of requests because of the database. A repetition of the request may succeed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_database_lost(error: BaseException) -> bool:
 
 
 def refusal_of(error: BaseException) -> ApplianceError | None:
-    """Return what a client is told of a failure of the database. None: another failure."""
+    """Return the refusal for a failure of the database, or None for another error."""
     if isinstance(error, WriterBusyError):
         return ApplianceError(Code.BUSY, str(error))
     if is_disk_full(error):
