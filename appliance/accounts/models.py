@@ -194,7 +194,8 @@ class RoleBinding(models.Model):
 class ApiToken(models.Model):
     """An API token. Its text is `bb_<id>.<secret>`; the row holds only a hash of the secret.
 
-    The token ends when its user has another password or is inactive.
+    The token ends when its user has another password or is inactive. Its row is deleted then,
+    unless other code than this package changed the user.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

@@ -112,6 +112,11 @@ def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> 
     record(user, "password_changed", {}, changed)
     for tell in _password_observers:
         tell(user)
+    end_tokens(user)
+
+
+def end_tokens(user: User) -> None:
+    """Delete all tokens of the user, and the sign-ins of devices that they have approved."""
     ApiToken.objects.filter(user=user).delete()
 
 

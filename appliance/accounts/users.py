@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.contrib.auth.hashers import is_password_usable, make_password
@@ -25,6 +25,7 @@ from appliance.accounts.models import Source, User
 from appliance.accounts.named_rows import lock, save_changes, taken
 from appliance.accounts.permissions import can, has_limited_token
 from appliance.accounts.services import (
+    end_tokens,
     new_one_time_password,
     one_time_password_end,
     store_password,
@@ -100,10 +101,21 @@ def user_update(*, user_id: UUID, actor: User, **columns: object) -> User:
     """
     user = lock(User, user_id)
     require_authority_over(actor, user)
-    changed = save_changes(user, "User", columns)
+    changed = save_user(user, columns)
     if "is_active" in columns:
         require_administrator()
     return changed
+
+
+def save_user(user: User, columns: Mapping[str, object]) -> User:
+    """Save changed columns in the current transaction. A change of `is_active` deletes all tokens.
+
+    Also the return of an account deletes them: a sign-in that overlapped the deactivation, and
+    code that changed the column alone, leave tokens that the deactivation did not delete.
+    """
+    if columns.get("is_active", user.is_active) != user.is_active:
+        end_tokens(user)
+    return save_changes(user, "User", columns)
 
 
 def reset_password(*, user_id: UUID, actor: User) -> str:

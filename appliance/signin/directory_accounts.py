@@ -8,7 +8,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from appliance.accounts.models import GroupMember, Source, User
-from appliance.accounts.named_rows import lock, save_changes
+from appliance.accounts.named_rows import lock
+from appliance.accounts.users import save_user
 from appliance.db.writer import write_transaction
 from appliance.signin.directory_entry import Entry
 from appliance.signin.external_accounts import new_identity, set_groups
@@ -62,7 +63,7 @@ def follow(identity: ExternalIdentity, entry: Entry) -> User:
         columns["is_active"] = True
         ExternalIdentity.objects.filter(pk=identity.pk).update(missing_since=None)
     if any(getattr(user, name) != value for name, value in columns.items()):
-        user = save_changes(user, "User", columns)
+        user = save_user(user, columns)
     mapping: Mapping[str, str] = settings.ENVIRONMENT.ldap_groups
     set_groups(user, set(mapping.values()), {mapping[dn] for dn in entry.groups})
     return user
@@ -74,5 +75,5 @@ def mark_missing(identity: ExternalIdentity) -> None:
     user = lock(User, identity.user_id)
     if not user.is_active:
         return  # ended by an administrator, who alone restores it
-    save_changes(user, "User", {"is_active": False})
+    save_user(user, {"is_active": False})
     ExternalIdentity.objects.filter(pk=identity.pk).update(missing_since=timezone.now())

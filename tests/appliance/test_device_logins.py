@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 
 from appliance.accounts.models import ApiToken, User
 from appliance.accounts.services import token_create
+from appliance.accounts.users import user_update
 from appliance.audit.models import AuditRecord
 from appliance.signin import device_logins
 from appliance.signin.models import DeviceLogin
@@ -100,7 +101,7 @@ def test_token_that_a_program_approves_ends_with_the_program(cast: Cast) -> None
     assert not made.is_sign_in and made.made_with == row and made.expires_at == row.expires_at
 
 
-@pytest.mark.parametrize("end", ["expiry", "sign-out", "password", "inactive"])
+@pytest.mark.parametrize("end", ["expiry", "sign-out", "password", "inactive", "return"])
 def test_approval_ends_with(cast: Cast, end: str) -> None:
     begun, alice = begin(), signed_in(cast.alice)
     post(f"device-logins/{begun['code']}/approve", alice)
@@ -110,6 +111,9 @@ def test_approval_ends_with(cast: Cast, end: str) -> None:
         assert alice.delete("/api/v1/browser-login").status_code == 204
     elif end == "password":
         User.objects.filter(pk=cast.alice.pk).update(password="another")
+    elif end == "return":
+        for is_active in (False, True):
+            user_update(user_id=cast.alice.pk, actor=cast.admin, is_active=is_active)
     else:
         User.objects.filter(pk=cast.alice.pk).update(is_active=False)
     assert take(begun).status_code == 410

@@ -202,6 +202,7 @@ class TestComparison:
         assert client.get("/api/v1/me").status_code == 401 and log_in("frank").status_code == 401
         server.change(dn_of("frank"), "mail", "f@example.org")
         compare()
+        assert client.get("/api/v1/me").status_code == 401, "the token does not return"
         assert log_in("frank").status_code == 200
         assert User.objects.get(username="frank").email == "f@example.org"
 

@@ -50,14 +50,31 @@ def test_reset_password_ends_all_tokens_of_the_user(cast: Cast, client_of: Clien
     assert login(username="alice", password=body(reset)["one_time_password"]).must_change_password
 
 
-def test_inactive_user_is_refused_at_once(cast: Cast, client_of: Clients) -> None:
+def test_deactivation_ends_tokens_also_after_the_return(cast: Cast, client_of: Clients) -> None:
     alice, admin = client_of(cast.alice), client_of(cast.admin)
     assert alice.get("/api/v1/me").status_code == 200
     path = f"/api/v1/users/{cast.alice.pk}"
     assert admin.patch(path, {"is_active": False}, format="json").status_code == 200
     assert alice.get("/api/v1/me").status_code == 401
+    assert not ApiToken.objects.filter(user=cast.alice).exists()
     assert admin.patch(path, {"is_active": True}, format="json").status_code == 200
-    assert alice.get("/api/v1/me").status_code == 200
+    assert alice.get("/api/v1/me").status_code == 401
+    assert client_of(cast.alice).get("/api/v1/me").status_code == 200
+
+
+def test_return_ends_tokens_that_other_code_left(cast: Cast, client_of: Clients) -> None:
+    alice, admin = client_of(cast.alice), client_of(cast.admin)
+    User.objects.filter(pk=cast.alice.pk).update(is_active=False)
+    path = f"/api/v1/users/{cast.alice.pk}"
+    assert admin.patch(path, {"is_active": True}, format="json").status_code == 200
+    assert alice.get("/api/v1/me").status_code == 401
+
+
+def test_change_of_an_active_user_keeps_the_tokens(cast: Cast, client_of: Clients) -> None:
+    alice, admin = client_of(cast.alice), client_of(cast.admin)
+    change = {"is_active": True, "email": "alice@example.org"}
+    changed = admin.patch(f"/api/v1/users/{cast.alice.pk}", change, format="json")
+    assert changed.status_code == 200 and alice.get("/api/v1/me").status_code == 200
 
 
 def test_user_with_allocations_is_not_deleted_until_they_end(
