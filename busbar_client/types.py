@@ -27,6 +27,10 @@ class Access(TypedDict):
     """The object as `KIND/ID`."""
     privileges: list[PrivilegeSource]
     """Names of the privileges."""
+    elsewhere: list[RoleBinding]
+    """Role bindings of the user at objects, those that you may view. Empty if an object is
+    given.
+    """
 
 
 class Acknowledgement(TypedDict):

@@ -13,9 +13,9 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.accounts.bindings import groups_by_user, held_of, row_of
-from appliance.accounts.models import RoleBinding, User
+from appliance.accounts.models import BINDING_PLACES, RoleBinding, User
 from appliance.accounts.named_rows import find_named
-from appliance.accounts.permissions import can, has_scope
+from appliance.accounts.permissions import can, has_scope, projects_with
 from appliance.accounts.places import Place, place_at
 from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
@@ -27,9 +27,10 @@ USER = OpenApiParameter("user", str, description="Name of the user; the caller i
 OBJECT = OpenApiParameter(
     "object",
     str,
-    description="`KIND/ID`, such as `projects/ID` or `allocations/ID`. Without it only what the "
-    "user may do on the whole appliance is listed.",
+    description="`KIND/ID`, such as `projects/ID` or `allocations/ID`. Without it, `privileges` "
+    "are those on the whole appliance, and `elsewhere` has the role bindings at objects.",
 )
+MEMBERS = "members.manage"
 
 
 class PrivilegeSourceSerializer(serializers.Serializer[dict[str, Any]]):
@@ -41,13 +42,50 @@ class AccessSerializer(serializers.Serializer[dict[str, Any]]):
     user = serializers.CharField()
     object = serializers.CharField(allow_blank=True)
     privileges = PrivilegeSourceSerializer(many=True)
+    elsewhere = RoleBindingSerializer(
+        many=True,
+        help_text="Role bindings of the user at objects, those that you may view. Empty if an "
+        "object is given.",
+    )
+
+
+def bindings_of(user: User) -> list[RoleBinding]:
+    """Return the bindings of the user and of the groups that the user is in."""
+    groups = groups_by_user({user.pk}).get(user.pk, set())
+    rows = RoleBinding.objects.filter(Q(user=user) | Q(group_id__in=groups))
+    return list(with_names(rows).order_by("pk"))
+
+
+def bindings_elsewhere(viewer: User, user: User) -> list[RoleBinding]:
+    """Return the bindings of the user at objects, those that the viewer may view.
+
+    Administrators of projects view those that hold there. A token with scopes sees bindings of
+    its user that grant something within the scopes.
+    """
+    placed = [
+        b for b in bindings_of(user) if any(getattr(b, f"{name}_id") for name in BINDING_PLACES)
+    ]
+    rows = [row_of(b) for b in placed]
+    if user.pk == viewer.pk:
+        future = [held.grants[0] for held in held_of(rows, future=True)]
+        return [
+            b
+            for b, grant in zip(placed, future, strict=True)
+            if any(has_scope(viewer, name) for name in grant.privileges)
+        ]
+    if can(viewer, "accounts.manage", None):
+        return placed
+    managed = projects_with(viewer, MEMBERS)
+    return [
+        b
+        for b, held in zip(placed, held_of(rows), strict=True)
+        if any(managed is None or grant.project_id in managed for grant in held.grants)
+    ]
 
 
 def privilege_sources(user: User, place: Place) -> dict[str, list[RoleBinding]]:
     """Return the bindings that grant each privilege at the place."""
-    groups = groups_by_user({user.pk}).get(user.pk, set())
-    rows = RoleBinding.objects.filter(Q(user=user) | Q(group_id__in=groups))
-    bindings = list(with_names(rows).order_by("pk"))
+    bindings = bindings_of(user)
     found: dict[str, list[RoleBinding]] = {}
     for binding, held in zip(bindings, held_of(map(row_of, bindings)), strict=True):
         names = [g.privileges for g in held.grants if g.project_id in (None, place.project_id)]
@@ -71,13 +109,14 @@ class AccessView(ApplianceView):
         """Return the privileges of a user at an object, with the bindings that grant them.
 
         For other users this needs `accounts.manage`, or `members.manage` in the project of the
-        object. Some operations need more: only the owner of an allocation gets its tickets.
+        object or, without an object, in a project in which the user has a role. Some operations
+        need more: only the owner of an allocation gets its tickets.
         """
         reject_unknown_parameters(request, ["user", "object"])
         viewer = request_user(request)
         name = request.query_params.get("object", "")
         place = place_at(viewer, name)
-        user = self.subject(viewer, request.query_params.get("user", ""), place.project_id)
+        user = self.subject(viewer, request.query_params.get("user", ""), name, place.project_id)
         sources = privilege_sources(user, place)
         own = user.pk == viewer.pk
         privileges = [
@@ -85,17 +124,28 @@ class AccessView(ApplianceView):
             for held, bindings in sorted(sources.items())
             if not own or has_scope(viewer, held)
         ]
-        return Response({"user": user.username, "object": name, "privileges": privileges})
+        elsewhere = [] if name else bindings_elsewhere(viewer, user)
+        return Response(
+            {
+                "user": user.username,
+                "object": name,
+                "privileges": privileges,
+                "elsewhere": [serialize(RoleBindingSerializer, b) for b in elsewhere],
+            }
+        )
 
     @staticmethod
-    def subject(viewer: User, name: str, project_id: UUID | None) -> User:
-        """Return the user of whom the viewer may ask. Raises ApplianceError."""
+    def subject(viewer: User, name: str, place: str, project_id: UUID | None) -> User:
+        """Return the user of whom the viewer may ask at the place. Raises ApplianceError."""
         if name in ("", viewer.username):
             return viewer
-        if not can(viewer, "accounts.manage", None) and not (
-            project_id and can(viewer, "members.manage", project_id)
+        if can(viewer, "accounts.manage", None) or (
+            project_id and can(viewer, MEMBERS, project_id)
         ):
+            return find_named(User, noun="User", column="username", name=parse_text(name))
+        member = None if place else User.objects.filter(username=parse_text(name)).first()
+        if member is None or not bindings_elsewhere(viewer, member):
             raise ApplianceError(
                 Code.DENIED, "You may ask for your own access and for that of members you manage."
             )
-        return find_named(User, noun="User", column="username", name=parse_text(name))
+        return member

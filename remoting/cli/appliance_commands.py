@@ -10,7 +10,8 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli import apply_command
-from remoting.cli.object_ids import id_of
+from remoting.cli.gpu_commands import find_gpu
+from remoting.cli.object_ids import WHOLE_ID, id_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 from remoting.cli.people_commands import with_place
 
@@ -89,20 +90,52 @@ def access(
     user: Annotated[str, typer.Option(help="Name of a user; else yours.")] = "",
     place: Annotated[
         str,
-        typer.Option("--object", help="KIND/ID, for example projects/ID; else the appliance."),
+        typer.Option(
+            "--object",
+            help="KIND/NAME or KIND/ID, for example projects/physics; else the appliance.",
+        ),
     ] = "",
     output: Output = "table",
 ) -> None:
-    """Show what a user may do, and through which role bindings."""
-    query = ({"user": user} if user else {}) | ({"object": place} if place else {})
-    response = client().request("GET", "access", None, **query)
-    if not print_structured(response, output):
-        rows = [
-            {"privilege": p["name"]} | with_place(binding)
-            for p in response["privileges"]
-            for binding in p["bindings"]
-        ]
+    """Show what a user may do, and through which role bindings.
+
+    Without --object these are the privileges on the whole appliance, and the roles at objects.
+    """
+    api = client()
+    query = ({"user": user} if user else {}) | ({"object": with_id(api, place)} if place else {})
+    response = api.request("GET", "access", None, **query)
+    if print_structured(response, output):
+        return
+    rows = [
+        {"privilege": p["name"]} | with_place(binding)
+        for p in response["privileges"]
+        for binding in p["bindings"]
+    ]
+    if rows:
         show(rows, ["privilege", "role", "user", "group", "place"], output)
+    else:
+        typer.echo(f"No privileges {'there' if place else 'on the whole appliance'}.")
+    if response["elsewhere"]:
+        typer.echo("Roles at objects; --object shows what they permit there:")
+        show(
+            [with_place(b) for b in response["elsewhere"]],
+            ["role", "user", "group", "place"],
+            output,
+        )
+
+
+def with_id(api: rest.Api, place: str) -> str:
+    """Return KIND/ID of the object KIND/NAME. Raises ApiError if there is no such object."""
+    kind, _, name = place.partition("/")
+    if WHOLE_ID.fullmatch(name):
+        return place
+    if kind in ("allocations", "projects"):
+        return f"{kind}/{id_of(api, kind, name)}"
+    if kind == "gpus":
+        return f"{kind}/{find_gpu(api, name)['id']}"
+    if kind in ("departments", "nodes", "pools", "sites"):
+        return f"{kind}/{api.find_by_name(kind, name)['id']}"
+    return place
 
 
 def status(output: Output = "table") -> None:

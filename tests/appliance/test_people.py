@@ -337,9 +337,35 @@ def test_access_of_others_is_shown_to_those_who_manage_them(
     held = body(post(client_of(cast.alice), "allocations", percent=5))
     ada = client_of(cast.ada)
     assert access(ada, user="charlie", object=f"projects/{elsewhere}").status_code == 200
-    assert access(ada, user="charlie").status_code == 403
+    assert access(ada, user="charlie").status_code == 200
+    assert access(ada, user="alice").status_code == 403
     for place in (f"projects/{default}", f"allocations/{held['id']}"):
         assert access(ada, user="charlie", object=place).status_code == 404
     assert access(client_of(cast.bob), user="alice").status_code == 403
     for place in ("projects", "projects/x", "colours/1"):
         assert access(ada, object=place).status_code == 400
+
+
+def test_access_without_an_object_lists_bindings_at_objects(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, admin = add_node(), client_of(cast.admin)
+    charlies = {"user": "charlie", "role": "viewer"}
+    create(admin, "role-bindings", **charlies, project="default")
+    create(admin, "role-bindings", **charlies, node=node.name)
+
+    def places(client: Any, **query: str) -> list[str]:
+        found = body(access(client, **query))["elsewhere"]
+        return sorted(b["project"] or b["node"] for b in found)
+
+    everywhere = sorted(["default", "elsewhere", node.name])
+    assert places(admin, user="charlie") == everywhere
+    assert places(client_of(cast.charlie)) == everywhere
+    ada = client_of(cast.ada)
+    assert places(ada, user="charlie") == ["elsewhere"], "ada manages the members of this project"
+    assert places(ada) == ["elsewhere"] and not body(access(ada))["privileges"]
+    at_project = f"projects/{Project.objects.get(name='elsewhere').pk}"
+    assert places(ada, user="charlie", object=at_project) == []
+    for name in ("alice", "unknown"):
+        assert access(ada, user=name).status_code == 403, "no member of her project"
+    assert access(ada, user="charlie", object=f"nodes/{node.pk}").status_code in (403, 404)

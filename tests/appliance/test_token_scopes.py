@@ -189,5 +189,11 @@ def test_limited_token_cannot_set_the_password_of_its_owner(
 
 def test_own_access_is_shown_within_the_scopes(cast: Cast, client_of: Clients) -> None:
     reader = program(client_of, cast.admin, "allocations.view")
-    shown = body(reader.get("/api/v1/access"))["privileges"]
-    assert [p["name"] for p in shown] == ["allocations.view"]
+    admin, members = client_of(cast.admin), {"name": "lead", "privileges": ["members.manage"]}
+    assert post(admin, "roles", members).status_code == 201
+    for role in ("user", "lead"):
+        bound = {"user": "admin", "role": role, "project": "default"}
+        assert post(admin, "role-bindings", bound).status_code == 201
+    shown = body(reader.get("/api/v1/access"))
+    assert [p["name"] for p in shown["privileges"]] == ["allocations.view"]
+    assert [b["role"] for b in shown["elsewhere"]] == ["user"]

@@ -91,3 +91,17 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
     busbar(admin, "user", "delete", "ci", "--yes")
     busbar(admin, "project", "delete", "physics", "--yes")
     busbar(admin, "department", "delete", "science", "--yes")
+
+
+@pytest.mark.parametrize("kind", ["allocations", "gpus", "nodes", "pools", "projects"])
+def test_access_takes_names_of_objects(pool: Pool, kind: str) -> None:
+    admin = {"BUSBAR_CONTEXT": str(pool.context)}
+    gpu = pool.api.items("gpus")[0]
+    name = {"gpus": f"{gpu['node']}/{gpu['index']}", "nodes": gpu["node"]}.get(kind, "default")
+    if kind == "allocations":
+        name = busbar(admin, "allocation", "create", "-p", "5", "--lifetime", "1h").stdout.strip()
+        busbar(admin, "access", "--object", f"{kind}/{name[:23]}")
+        busbar(admin, "allocation", "release", "--yes", name)
+    shown = busbar(admin, "access", "--object", f"{kind}/{name}").stdout
+    assert "allocations.view" in shown and "administrator" in shown
+    busbar(admin, "access", "--object", f"{kind}/unknown", expected=3)
