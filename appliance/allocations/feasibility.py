@@ -25,6 +25,7 @@ from appliance.allocations.placement import (
 from appliance.allocations.snapshot import (
     ActiveAllocations,
     PendingAllocation,
+    PoolCapacity,
     Reservation,
     SchedulerSnapshot,
 )
@@ -40,8 +41,7 @@ def reason_against(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> s
         return ""
     found = [p for pool in pools if (p := place_on_empty(pool.gpus, pending.request))]
     if not found:
-        names = " or ".join(pool.name for pool in pools)
-        return explain([g for pool in pools for g in pool.gpus], names, pending.request)
+        return explain(pools, pending.request)
     idle = replace(snapshot, active=ActiveAllocations())
     waits = [check_limits(idle, pending, placement) for placement in found]
     return "" if None in waits else next(wait.reason for wait in waits if wait)
@@ -90,12 +90,23 @@ def fits_beside(shares: Sequence[Share], gpu: GpuCapacity, added: Share) -> bool
     return percent <= 100 and memory_bytes <= gpu.memory_bytes
 
 
-def explain(gpus: Sequence[GpuCapacity], pools: str, request: Request) -> str:
+def explain(pools: Sequence[PoolCapacity], request: Request) -> str:
     """Return what the registered GPUs of the pools lack for the request."""
+    found = ". Pool ".join(f"{pool.name} has {matching(pool.gpus, request)}" for pool in pools)
+    from_one = (
+        " A request takes all of its GPUs from one pool."
+        if request.gpu_count > 1 and len(pools) > 1
+        else ""
+    )
+    node = " on one node" if request.same_node else ""
+    return f"Requested {request}{node}, but pool {found}.{from_one}"
+
+
+def matching(gpus: Sequence[GpuCapacity], request: Request) -> str:
+    """Return how many of the GPUs match, and why the others do not."""
     mismatches = Counter(why for g in gpus if (why := mismatch(g, request)))
     others = "; ".join(f"{n} {why}" for why, n in mismatches.most_common(3))
     return (
-        f"Requested {request}{' on one node' if request.same_node else ''}, but pool {pools} has "
         f"{len(gpus) - mismatches.total()} matching of {len(gpus)} registered GPUs"
-        f"{': ' + others if others else ''}."
+        f"{': ' + others if others else ''}"
     )

@@ -10,6 +10,7 @@ import pytest
 from appliance.accounts.models import User
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Gpu, Node, NodeState
+from appliance.pools.models import Pool
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
@@ -41,6 +42,23 @@ def test_request_that_can_never_start_is_refused_with_the_reason(
     assert not Allocation.objects.exists()
     pending = allocate(alice, **request_, allow_pending=True)
     assert (pending.status_code, body(pending)["state"]) == (202, "queued")
+
+
+def test_refusal_counts_the_gpus_of_each_pool(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, olga = add_node(gpus=2), client_of(cast.olga)
+    assert olga.post("/api/v1/pools", {"name": "a100"}, format="json").status_code == 201
+    path = f"/api/v1/pools/{Pool.objects.get(name='default').pk}"
+    assert olga.patch(path, {"fallbacks": ["a100"]}, format="json").status_code == 200
+    path = f"/api/v1/gpus/{node.gpus.get(index=1).pk}"
+    assert olga.patch(path, {"pool": "a100"}, format="json").status_code == 200
+    refused = allocate(client_of(cast.alice), gpu_count=2, compute_mode="exclusive")
+    assert body(refused)["code"] == "unsatisfiable"
+    assert (
+        "Requested 2 × whole, but pool default has 1 matching of 1 registered GPUs. Pool a100 has "
+        "1 matching of 1 registered GPUs. A request takes all of its GPUs from one pool. Change"
+    ) in body(refused)["detail"]
 
 
 @pytest.mark.parametrize(
