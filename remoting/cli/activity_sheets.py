@@ -14,7 +14,9 @@ from remoting.cli.amounts import WaitOption
 from remoting.cli.inventory_sheets import events_of
 from remoting.cli.object_ids import AllocationName, id_of
 from remoting.cli.output import Output, client, show
+from remoting.cli.resize_command import describe_resize
 from remoting.cli.sheet import Related, page, print_sheet
+from remoting.cli.suspension_commands import describe
 
 session_app = typer.Typer(
     no_args_is_help=True, help="List and show sessions: programs that use allocations."
@@ -117,7 +119,19 @@ def allocation_show(
     if row["waiting_rule"]:
         related.insert(0, alternatives(api, allocation_id))
     title = f"Allocation {row['name'] or row['id']}"
-    print_sheet(title, row, ALLOCATION_FIELDS, related, output)
+    shown = row if output in ("json", "yaml") else with_sentences(row)
+    print_sheet(title, shown, ALLOCATION_FIELDS, related, output)
+
+
+def with_sentences(allocation: dict[str, Any]) -> dict[str, Any]:
+    """Return the allocation with its resize and its suspension as sentences."""
+    suspension, waiting_reason = allocation["suspension"], allocation["waiting_reason"]
+    resize = describe_resize(allocation)
+    return allocation | {
+        "resize": resize,
+        "suspension": describe(allocation) if suspension else "",
+        "waiting_reason": "" if resize else waiting_reason,  # a resize that is queued has it
+    }
 
 
 def alternatives(api: rest.Api, allocation_id: str) -> Related:

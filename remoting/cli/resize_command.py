@@ -78,5 +78,11 @@ def describe_size(allocation: dict[str, Any]) -> str:
 
 def print_resize(allocation: dict[str, Any]) -> None:
     """Print the resize that is in progress, if there is one."""
-    if progress := allocation["resize"]:
-        typer.echo(f"Resize {progress['state']}: {progress['reason']}")
+    if allocation["resize"]:
+        typer.echo(f"Resize {describe_resize(allocation)}")
+
+
+def describe_resize(allocation: dict[str, Any]) -> str:
+    """Return the state of the resize and what it waits for; empty without one."""
+    progress = allocation["resize"]
+    return f"{progress['state']}: {progress['reason']}" if progress else ""

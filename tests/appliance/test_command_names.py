@@ -92,13 +92,23 @@ def test_resize_of_whole_gpus_needs_a_mode(alice: Client, busbar_of_alice: Busba
     assert done.status == 0 and "50 % of the compute" in done.out, done
 
 
+def test_queued_resize_is_shown_once(alice: Client, busbar_of_alice: Busbar) -> None:
+    pk = alice.allocate(percent=50)
+    alice.allocate(percent=40)
+    busbar_of_alice("resize", pk, "-p", "80", "--wait", "0")
+    shown = busbar_of_alice("allocation", "show", pk).out
+    assert "queued: The resize adds 30 %" in shown and "requested_at" not in shown, shown
+    assert shown.count("The resize adds") == 1, shown
+
+
 def test_resize_shows_what_was_returned(alice: Client, busbar_of_alice: Busbar) -> None:
     pk = alice.allocate(percent=50)
     busbar_of_alice("resize", pk, "-p", "25", "--wait", "0")
     report(alice.node, over={pk: [(2 << 30) + (819 << 20)]})
     done = busbar_of_alice("resize", pk, "-p", "25", "--wait", "0")
     assert "Resize shrinking: 1.2 of 2 GiB returned." in done.out, done
-    assert "1.2 of 2 GiB returned." in busbar_of_alice("allocation", "show", pk).out
+    shown = busbar_of_alice("allocation", "show", pk).out
+    assert "shrinking: 1.2 of 2 GiB returned." in shown and "over_bytes" not in shown
     report(alice.node, over={pk: [(2 << 30) + (40 << 20)]})
     assert "1.9 of 2 GiB returned." in busbar_of_alice("allocation", "show", pk).out
     report(alice.node)

@@ -33,7 +33,8 @@ def test_commands_return_at_once_without_a_wait(alice: Client, busbar_of_alice: 
     pk = alice.allocate()
     assert busbar_of_alice("allocation", "suspend", pk).out == "suspending\n"
     report(alice.node, pk, "suspended", 300 * MIB)
-    assert "suspended" in busbar_of_alice("allocation", "show", pk).out
+    shown = busbar_of_alice("allocation", "show", pk).out
+    assert "suspended, 300 MiB in host memory" in shown and "released_bytes" not in shown
     begun = busbar_of_alice("allocation", "resume", pk)
     assert (begun.status, begun.out) == (0, "resuming\n")
     again = busbar_of_alice("allocation", "resume", pk)
