@@ -239,6 +239,7 @@ class Allocation(models.Model):
         returned = sum(p.shrink_bytes for p in partitions) - over_bytes
         if self.resize_requested_at is not None:
             reason, requested_at = self.waiting_reason, self.resize_requested_at
+            returned = returned if over_bytes else 0  # an earlier shrink has ended
             return Resize("queued", over_bytes, returned, reason, requested_at)
         if over_bytes:
             reason = shrinking_reason(returned, over_bytes)

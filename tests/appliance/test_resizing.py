@@ -142,6 +142,25 @@ def test_returned_memory_is_that_of_the_last_shrink(alice: Client) -> None:
     assert alice.read(pk)["resize"] is None
 
 
+def test_queued_growth_tells_nothing_of_a_shrink_that_has_ended(alice: Client) -> None:
+    pk = alice.allocate(percent=60)
+    alice.resize(pk, percent=40)
+    report(alice.node)
+    alice.allocate(percent=60)
+    resize = alice.resize(pk, percent=70, memory_bytes=4 * GIB)["resize"]
+    assert resize["state"] == "queued"
+    assert (resize["over_bytes"], resize["returned_bytes"]) == (0, 0)
+
+
+def test_queued_growth_tells_of_a_shrink_that_goes_on(alice: Client) -> None:
+    pk = alice.allocate(percent=60)
+    alice.allocate(percent=40)
+    alice.resize(pk, percent=40)
+    report(alice.node, {pk: [5 * GIB]})
+    resize = alice.resize(pk, percent=80, memory_bytes=4 * GIB)["resize"]
+    assert (resize["state"], resize["over_bytes"], resize["returned_bytes"]) == ("queued", GIB, GIB)
+
+
 def test_returned_memory_counts_all_gpus(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     node = add_node(gpus=2, memory_bytes=10 * GIB)
     alice = Client(client_of(cast.alice), node)
