@@ -648,7 +648,9 @@ class AllocationRequest(TypedDict):
     preemptible allocations may exceed a quota.
     """
     lifetime_seconds: NotRequired[int | None]
-    """Time from activation to release; null for unlimited."""
+    """Time from activation to release; null for unlimited. The maximum of the pool shortens
+    it.
+    """
     hold: NotRequired[AllocationRequestHoldEnum]
     """What keeps the allocation; it is released 25 s after the last one. `heartbeat`:
     heartbeats and open sessions. `session`: open sessions, once it is active. `lifetime`:

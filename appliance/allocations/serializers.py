@@ -359,7 +359,8 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         required=False,
         default=None,
         allow_null=True,
-        help_text="Time from activation to release; null for unlimited.",
+        help_text="Time from activation to release; null for unlimited. The maximum of the pool "
+        "shortens it.",
     )
     hold = serializers.ChoiceField(
         Hold.values,

@@ -9,7 +9,13 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli import run_command, suspension_commands
-from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
+from remoting.cli.allocation_request import (
+    AllocationRequest,
+    DryRun,
+    print_outcome,
+    takes_request,
+    tell_shorter_lifetime,
+)
 from remoting.cli.amounts import QueueTimeout
 from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.object_ids import AllocationName, id_of, own_allocation
@@ -77,7 +83,9 @@ def allocation_create(
     if dry_run:
         return print_outcome(client(), request, **body)
     api = client()
-    typer.echo(api.request("POST", "allocations", request.body(api) | body)["id"])
+    allocation = api.request("POST", "allocations", request.body(api) | body)
+    tell_shorter_lifetime(request.lifetime, allocation)
+    typer.echo(allocation["id"])
 
 
 @allocation_app.command(

@@ -12,7 +12,7 @@ import typer
 from typer.models import OptionInfo
 
 from remoting.cli import api as rest
-from remoting.cli.amounts import MemorySize, parse_whole_seconds
+from remoting.cli.amounts import MemorySize, duration_text, parse_whole_seconds
 from remoting.cli.label_options import parse_labels
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import size_text
@@ -174,6 +174,7 @@ DryRun = Annotated[
 def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> None:
     """Print the GPUs that the request would get now, or the reason for which it would wait."""
     outcome = api.request("POST", "allocations", request.body(api) | more, dry_run="true")
+    tell_shorter_lifetime(request.lifetime, outcome)
     if not outcome["partitions"]:
         typer.echo(f"The request would wait: {outcome['waiting_reason']}")
     for p in outcome["partitions"]:
@@ -181,6 +182,17 @@ def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> Non
             f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
             f" {size_text(p['memory_bytes'])}"
         )
+
+
+def tell_shorter_lifetime(requested: int | None, allocation: dict[str, Any]) -> None:
+    """Print a notice if the maximum of the pool has shortened the lifetime, in seconds."""
+    granted = allocation["lifetime_seconds"]
+    if requested and granted and granted < requested:
+        text = (
+            f"busbar: notice: the lifetime is {duration_text(granted)} instead of "
+            f"{duration_text(requested)}: the maximum of pool {allocation['pool']}"
+        )
+        print(text, file=sys.stderr)
 
 
 def takes_request(command: Callable[..., None]) -> Callable[..., None]:

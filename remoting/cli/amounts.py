@@ -63,6 +63,15 @@ def parse_whole_seconds(text: str | float) -> int:
     return int(seconds)
 
 
+def duration_text(seconds: int) -> str:
+    """Return whole seconds as `parse_whole_seconds` takes them, such as 1d12h."""
+    parts: list[str] = []
+    for unit, length in reversed(SECONDS_IN.items()):
+        count, seconds = divmod(seconds, length)
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"
+
+
 MemorySize = Annotated[
     int | None,
     typer.Option(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from remoting.cli import detached_runs
+from remoting.cli.allocation_request import tell_shorter_lifetime
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 from remoting.cli.group_witness import GroupWitness
 from remoting.cli.printable import printable
@@ -287,6 +288,7 @@ def run_detached(
 def create(api: Api, command: list[str], request: dict[str, Any]) -> dict[str, Any]:
     name = printable(Path(command[0]).name)[:100]
     allocation: dict[str, Any] = api.request("POST", "allocations", {"name": name} | request)
+    tell_shorter_lifetime(request.get("lifetime_seconds"), allocation)
     return allocation
 
 
