@@ -80,10 +80,50 @@ def test_element_of_no_array_is_refused_by_name(operand: str, tmp_path: Path) ->
         run(f".reg .b64 %x; mov.u64 %x, {operand};", tmp_path, declarations)
 
 
-def test_register_in_brackets_is_a_number_of_bytes(tmp_path: Path) -> None:
-    body = """.reg .b64 %x; shl.b32 %t, %a, 2; mov.u64 %x, table[%t]; ld.global.b32 %d, [%x];"""
+@pytest.mark.parametrize(
+    "index",
+    [
+        "mov.u64 %x, table[%a];",
+        ".reg .s16 %i; cvt.s16.s32 %i, %a; mov.u64 %x, table[%i];",
+        ".reg .b64 %y; cvt.u64.u32 %y, %a; add.u64 %y, %y, 0x500000000; mov.u64 %x, table[%y];",
+    ],
+)
+def test_register_in_brackets_is_an_index_of_32_bits(index: str, tmp_path: Path) -> None:
+    """As in the machine code of ptxas: it is multiplied by the size of a scalar."""
     declarations = f".global .b32 table[32] = {{{', '.join(str(3 * t) for t in range(32))}}};\n"
+    body = f".reg .b64 %x; {index} ld.global.b32 %d, [%x];"
     assert run(body, tmp_path, declarations) == [3 * t for t in range(32)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mov.u64 %w, table[%a+4];", "expected '\\]'"),
+        ("mov.u64 %w, table[table[%a]];", "expected '\\]'"),
+        ("mov.u64 %w, four[%a];", "is no element of an array"),
+        ("mov.b64 %w, {table[4], %a};", "is no sum"),
+        ("mov.b64 %w, {%a+4, %a};", "is no sum"),
+        ("mov.b64 %w, {{{{{%a, %a}, %a}, %a}, %a}, %a};", "nested"),
+        ("mov.u64 %w, 0x80000000000000000;", "constant overflow"),
+        ("mov.u64 %w, 92233720368547758080;", "constant overflow"),
+    ],
+)
+def test_form_that_ptxas_rejects_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=reason):
+        run(text, tmp_path, ".global .b32 table[32];\n.global .v4 .b32 four;\n")
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "expected"),
+    [(".u32", -1, 7), (".s32", -20, -12), (".s16", -20, -12), (".u16", -1, 7)],
+)
+def test_sum_has_the_type_of_its_register(
+    register: str, value: int, expected: int, tmp_path: Path
+) -> None:
+    """Also if it is moved to a wider one."""
+    body = f""".reg {register} %r; .reg .b64 %x; mov.b{register[2:]} %r, {value};
+mov.u64 %x, %r+8; shr.u64 %x, %x, 3; cvt.u32.u64 %d, %x;"""
+    assert run(body, tmp_path) == [(expected % 2**64 >> 3) % 2**32] * 32
 
 
 def test_load_of_an_element_by_a_register_is_refused_by_name(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ class Selector {
 // Return the operand with the scale factors. Of a vector, the first element counts.
 const Operand& scales_of(const FunctionScope& scope, const Operand& o) {
   const Operand& scales = o.kind == OperandKind::vector ? o.elements[0] : o;
-  if (scales.kind == OperandKind::real32 || scales.kind == OperandKind::symbol) return scales;
+  bool is_address = scales.kind == OperandKind::symbol && scope.variable(scales.name);
+  if (scales.kind == OperandKind::real32 || is_address) return scales;
   auto it = scope.function.registers.find(scales.name);
   if (scales.kind != OperandKind::reg || scales.negated || it == scope.function.registers.end() ||
       it->second.bits != 32)

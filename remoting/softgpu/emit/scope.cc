@@ -201,18 +201,26 @@ Expr FunctionScope::literal(const Operand& o, Type t) const {
   return expr(t, "(({}){})", c_type(t), hex(bits, t.bits));
 }
 
+// A sum with a register has the type of the register. The index of an array has 32 bits.
+std::string FunctionScope::sum(const Operand& o) const {
+  std::string offset = hex((uint64_t)o.offset, 64);
+  if (is_register(o.name)) {
+    Expr r = reg(o.name);
+    return render("(({})((u64){}+{}))", c_type(r.type), r, offset);
+  }
+  if (o.elements.empty()) return render("({}+{})", symbol_address(o.name), offset);
+  Expr index = reg(o.elements[0].name);
+  return render("({}+(u64)(u32)((u32)({}){} * (u32){}))", symbol_address(o.name),
+                c_type(index.type), index, offset);
+}
+
 Expr FunctionScope::read(const Operand& o, Type t) const {
   switch (o.kind) {
     case OperandKind::integer:
     case OperandKind::real32:
     case OperandKind::real64: return literal(o, t);
     case OperandKind::special: return expr(t, "(({}){})", c_type(t), special(o.name));
-    case OperandKind::symbol: {
-      std::string base =
-          is_register(o.name) ? render("(u64){}", reg(o.name)) : symbol_address(o.name);
-      std::string index = o.elements.empty() ? "" : render("+(u64){}", reg(o.elements[0].name));
-      return expr(t, "(({})({}+{}{}))", c_type(t), base, hex((uint64_t)o.offset, 64), index);
-    }
+    case OperandKind::symbol: return expr(t, "(({}){})", c_type(t), sum(o));
     case OperandKind::reg: break;
     default: reject("an operand has the wrong kind");
   }

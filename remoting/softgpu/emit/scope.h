@@ -58,6 +58,7 @@ class FunctionScope {
   bool is_register(const std::string& name) const { return function.registers.count(name) > 0; }
   Expr reg(const std::string& name) const;                   // the variable that holds the register
   Expr read(const ptx::Operand& o, ptx::Type t) const;       // the value as a `t`
+  std::string sum(const ptx::Operand& o) const;              // of a symbol and an offset
   Expr read_bits(const ptx::Operand& o, ptx::Type t) const;  // unsigned; floats uninterpreted
   // Append the assignment of `value` to a register or to the sink.
   void assign(Code& out, const ptx::Operand& to, const Expr& value) const;

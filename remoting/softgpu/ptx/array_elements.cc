@@ -14,27 +14,21 @@ const Variable* find(const Module& module, const Function& f, const std::string&
   return module.variable(name);
 }
 
-// Return the size of an element in bytes; 0 if it is not known.
-uint64_t element_bytes(const Variable& v) {
-  CheckedSize elements = 1;
-  for (uint64_t n : v.dimensions) elements = elements * n;
-  if (elements.value()) return v.bytes / elements.value();
-  return v.vector || v.dimensions.size() > 1 ? 0 : (uint64_t)v.type.bytes();
-}
-
-// `a[%r]` is the address of `a` and the number of bytes in a register.
+// `a[%r]` is the address of `a` and the product of a register and the size of a scalar of `a`,
+// which ptxas computes in 32 bits without a sign.
 void resolve_register(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
   const Variable* v = find(module, f, o.name);
   auto type = f.registers.find(o.elements[0].name);
   bool integer = type != f.registers.end() && !type->second.is_float() &&
                  type->second.kind != 'p' && type->second.bits <= 64;
-  if (!v || (v->dimensions.empty() && !v->vector) || !integer || o.elements[0].negated)
+  if (!v || v->dimensions.empty() || !integer || o.elements[0].negated)
     throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + "[" + o.elements[0].name +
                                 "] is no element of an array by an integer"};
   if (ins.op != "mov")
     throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name +
                                 "[register] is supported in mov only: move it to a register, and "
                                 "use this as the address"};
+  o.offset = v->type.bytes();
   o.indexed = false;
 }
 
@@ -45,8 +39,8 @@ void resolve(const Module& module, const Function& f, const Instruction& ins, Op
   if (!accesses && ins.op != "mov" && !(ins.op == "cp" && ins.has("tensor")))
     throw Refusal{ins.line, "instruction " + ins.op + ": it takes no element of " + o.name};
   const Variable* v = find(module, f, o.name);
-  uint64_t bytes = v ? element_bytes(*v) : 0;
-  bool has_elements = bytes && (!v->dimensions.empty() || v->vector);
+  uint64_t bytes = v ? (uint64_t)v->type.bytes() : 0;
+  bool has_elements = v && (!v->dimensions.empty() || v->vector);
   bool is_register = f.registers.count(o.name) > 0;
   if (o.index ? !has_elements : is_register || (accesses && !v))
     throw Refusal{ins.line, "instruction " + ins.op + ": " + o.name + " is no array with elements"};

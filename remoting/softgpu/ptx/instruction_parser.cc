@@ -5,6 +5,7 @@
 namespace softgpu::ptx {
 
 constexpr size_t kMaxVectorElements = 8, kMaxAddressElements = 3;
+constexpr int kMaxDepth = 4;  // of brackets in an operand
 
 Instruction InstructionParser::parse() {
   Instruction ins;
@@ -60,8 +61,8 @@ Operand InstructionParser::operand() {
 }
 
 Operand InstructionParser::simple_operand() {
-  if (cursor_.accept("[")) return address();
-  if (cursor_.accept("{")) return vector();
+  if (cursor_.accept("[")) return nested(&InstructionParser::address);
+  if (cursor_.accept("{")) return nested(&InstructionParser::vector);
   if (begins_constant(cursor_) &&
       !((cursor_.is("!") || cursor_.is("-")) && cursor_.next().kind == TokenKind::word))
     return parse_constant(cursor_);
@@ -70,6 +71,13 @@ Operand InstructionParser::simple_operand() {
   if (!cursor_.is_kind(TokenKind::word))
     cursor_.refuse("expected an operand before '" + cursor_.current().text + "'");
   name(o);
+  return o;
+}
+
+Operand InstructionParser::nested(Operand (InstructionParser::*parse)()) {
+  if (++depth_ > kMaxDepth) cursor_.refuse("operands are nested more than 4 levels deep");
+  Operand o = (this->*parse)();
+  --depth_;
   return o;
 }
 
@@ -97,7 +105,7 @@ void InstructionParser::name(Operand& o) {
     o.kind = OperandKind::symbol;
     o.indexed = true;
     if (cursor_.is_kind(TokenKind::word) && !begins_constant(cursor_))
-      o.elements.push_back(simple_operand());
+      o.elements.push_back({OperandKind::reg, scopes_.resolve(cursor_.word()), 0, 0, false, {}});
     else
       o.index = parse_integer(cursor_);
     cursor_.expect("]");
@@ -146,6 +154,8 @@ Operand InstructionParser::vector() {
   while (cursor_.accept(","));
   cursor_.expect("}");
   if (v.elements.size() > kMaxVectorElements) cursor_.refuse("a vector has more than 8 elements");
+  for (auto& e : v.elements)
+    if (e.kind == OperandKind::symbol) cursor_.refuse("an element of a vector is no sum");
   return v;
 }
 

@@ -32,12 +32,14 @@ class InstructionParser {
   Operand simple_operand();
   Operand address();
   Operand vector();
+  Operand nested(Operand (InstructionParser::*parse)());
   void name(Operand& o);
   void vector_register(Operand& o, int elements);
 
   TokenCursor& cursor_;
   const Scopes& scopes_;
   const VectorRegisters& vectors_;
+  int depth_ = 0;  // of brackets in an operand
 };
 
 }  // namespace softgpu::ptx

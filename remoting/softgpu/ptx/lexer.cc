@@ -121,9 +121,11 @@ struct Scanner {
     if (is_hex || binary) at += 2;
     if (!std::isxdigit((unsigned char)peek())) refuse("a number has no digits");
     uint64_t v = 0;
-    for (; std::isxdigit((unsigned char)peek()) && digit(peek()) < base; ++at)
+    for (; std::isxdigit((unsigned char)peek()) && digit(peek()) < base; ++at) {
+      if (v >> 63) refuse("constant overflow");
       // NOLINTNEXTLINE(custom-unchecked-product): wraps as in ptxas
       v = v * base + digit(peek());
+    }
     bool is_unsigned = peek() == 'U';
     if (is_unsigned) ++at;
     push(TokenKind::integer, is_unsigned ? "U" : "", v, glued);
