@@ -28,4 +28,4 @@ docs:  ## the documentation, strictly, in build/site
 
 hooks:  ## run the checks before each git commit
 	@$(SETUP)
-	@$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
+	@$(BIN)/pre-commit install --config .ci/pre-commit.yaml --hook-type pre-commit --hook-type commit-msg

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check C and C++ sources under remoting/ with clang-tidy, two at a time (.clang-tidy).
+"""Check C and C++ sources under remoting/ with clang-tidy, two at a time (remoting/.clang-tidy).
 
 Headers are checked with the sources that include them. Generated sources, fuzzers and the unit
 tests are not checked. The check configures the data plane in a folder of its own, without
@@ -104,7 +104,7 @@ def inputs_of(entry: Entry) -> set[Path]:
 
 def stamp_of(entry: Entry) -> str:
     """Return a checksum of everything that the result for a source depends on."""
-    parts = [version("clang-tidy"), digest(ROOT / ".clang-tidy"), entry["command"]]
+    parts = [version("clang-tidy"), digest(ROOT / "remoting" / ".clang-tidy"), entry["command"]]
     parts += [f"{path} {digest(path)}" for path in sorted(inputs_of(entry))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

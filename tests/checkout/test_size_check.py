@@ -1,4 +1,4 @@
-"""The check of sizes in .clang-tidy reports planted products and sums, and no checked ones."""
+"""The check of sizes of clang-tidy reports planted products and sums, and no checked ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_unchecked_products_and_sums_are_reported() -> None:
         str(ROOT / ".venv" / "bin" / "clang-tidy"),
         "--quiet",
         "--experimental-custom-checks",
-        f"--config-file={ROOT / '.clang-tidy'}",
+        f"--config-file={ROOT / 'remoting' / '.clang-tidy'}",
         "--checks=-*,custom-*",
         str(PLANTED),
         "--",
@@ -32,6 +32,6 @@ def test_unchecked_products_and_sums_are_reported() -> None:
 
 
 def test_check_covers_the_code_that_reads_values_of_clients() -> None:
-    text = (ROOT / ".clang-tidy").read_text()
+    text = (ROOT / "remoting" / ".clang-tidy").read_text()
     for folder in ("server", "launcher", "spawner", "images", "api", "driver", "device", "client"):
         assert re.search(rf"remoting/\([^\n]*\b{folder}\b", text), folder
