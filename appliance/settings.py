@@ -133,6 +133,13 @@ def postgresql(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {  # of libpq; a server that does not answer is lost within seconds
+            "connect_timeout": 5,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+        },
         "DISABLE_SERVER_SIDE_CURSORS": True,  # a pooler of transactions would lose them
     }
 

@@ -43,7 +43,12 @@ from appliance.controller.notification_job import run_notifications
 from appliance.controller.retention import run_retention
 from appliance.db.other_processes import publish_other_commits
 from appliance.db.pending_migrations import lacks_migrations
-from appliance.db.writer import background_pool, run_in_thread, start_writer
+from appliance.db.writer import (
+    DatabaseThreads,
+    background_pool,
+    run_in_thread,
+    start_writer,
+)
 from appliance.fleet import rotation
 from appliance.fleet.authorities import authorities
 from appliance.fleet.backend import FleetBackend
@@ -244,6 +249,7 @@ class ApiThread:
 
 async def serve() -> None:
     e = settings.ENVIRONMENT
+    asyncio.get_running_loop().set_default_executor(DatabaseThreads())  # of asyncio.to_thread
     authority, *_ = await run_in_thread(authorities, background_pool)
     pem, key = await run_in_thread(issue_server_certificate, background_pool)
     listening = await listening_socket(e.listen, e.https_port)

@@ -13,10 +13,18 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import (
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+    connection,
+    transaction,
+)
 
 from appliance.db import change_log, origin
 from appliance.db.lock_timeout import limited_transaction
@@ -275,24 +283,37 @@ class ReadOnlyWriter:
         raise RuntimeError("only the controller process writes to the database")
 
 
+class DatabaseThreads(ThreadPoolExecutor):
+    """Threads that keep their connections, and open those again that were lost."""
+
+    def submit(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        return super().submit(self._run, partial(work, *args, **kwargs))
+
+    def _run(self, work: Callable[[], R]) -> R:
+        try:
+            return work()
+        finally:
+            close_old_connections()  # the next work checks those that stay
+
+
 _writer: Writer | ReadOnlyWriter | None = None
-read_pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+read_pool = DatabaseThreads(READ_THREADS, thread_name_prefix="read")
 """Serves safe requests. More threads would only contend for the GIL."""
-request_pool = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="request")
+request_pool = DatabaseThreads(REQUEST_THREADS, thread_name_prefix="request")
 """Serves unsafe requests that wait for the writer thread."""
-renewal_pool = ThreadPoolExecutor(RENEWAL_THREADS, thread_name_prefix="renewal")
+renewal_pool = DatabaseThreads(RENEWAL_THREADS, thread_name_prefix="renewal")
 """Serves heartbeats of allocations, so that other requests do not delay them."""
-login_pool = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="login")
+login_pool = DatabaseThreads(LOGIN_THREADS, thread_name_prefix="login")
 """Checks passwords: one of a known client and one of an unknown client at a time."""
-directory_login_pool = ThreadPoolExecutor(DIRECTORY_LOGIN_THREADS, thread_name_prefix="dlogin")
+directory_login_pool = DatabaseThreads(DIRECTORY_LOGIN_THREADS, thread_name_prefix="dlogin")
 """Waits for the directory that checks a password, so that others do not."""
-provider_pool = ThreadPoolExecutor(PROVIDER_THREADS, thread_name_prefix="provider")
+provider_pool = DatabaseThreads(PROVIDER_THREADS, thread_name_prefix="provider")
 """Waits for identity providers."""
-anonymous_pool = ThreadPoolExecutor(ANONYMOUS_THREADS, thread_name_prefix="anonymous")
+anonymous_pool = DatabaseThreads(ANONYMOUS_THREADS, thread_name_prefix="anonymous")
 """Serves requests without a token that was valid lately."""
-fleet_pool = ThreadPoolExecutor(FLEET_THREADS, thread_name_prefix="fleet")
+fleet_pool = DatabaseThreads(FLEET_THREADS, thread_name_prefix="fleet")
 """Serves agents, so that many clients do not delay them."""
-background_pool = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="background")
+background_pool = DatabaseThreads(BACKGROUND_THREADS, thread_name_prefix="background")
 """Runs periodic work."""
 
 

@@ -14,6 +14,7 @@ from django.test import Client
 from appliance.accounts.models import User
 from appliance.api.database_refusals import LOST
 from appliance.db.pending_migrations import lacks_migrations
+from appliance.db.writer import DatabaseThreads
 from tests.appliance.conftest import Cast, body
 
 pytestmark = [
@@ -53,3 +54,20 @@ def test_appliance_is_not_ready(cast: Cast) -> None:
 def test_appliance_does_not_start(cast: Cast) -> None:
     with lost_database(), pytest.raises(SystemExit, match=r"BUSBAR_DATABASE.*refused"):
         lacks_migrations("default")
+
+
+def test_background_work_connects_again_after_the_server_ended_its_connection(cast: Cast) -> None:
+    def backend() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            return int(cursor.fetchone()[0])
+
+    threads = DatabaseThreads(1)
+    try:
+        first = threads.submit(backend).result(60)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 60000)", [first])
+        assert threads.submit(backend).result(60) != first
+    finally:
+        threads.submit(lambda: connection.close()).result(60)
+        threads.shutdown()
