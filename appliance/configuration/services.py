@@ -35,10 +35,7 @@ def register_guard(section: type[Section], guard: Guard) -> None:
 
 
 def require_usable(changes: Changes) -> None:
-    """Raise ApplianceError INVALID for changes that this machine does not permit.
-
-    Blocks while a file system does not respond, so it comes before the transaction.
-    """
+    """Raise ApplianceError INVALID for changes that this machine does not permit."""
     for name, values in changes.items():
         try:
             SECTIONS[name].require_usable(values)

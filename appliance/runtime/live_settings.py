@@ -38,7 +38,7 @@ class Section(BaseModel):
     def require_usable(cls, changes: Mapping[str, Any]) -> None:
         """Raise ValueError for changed values, by name, that this machine does not permit.
 
-        Blocks while a file system does not respond.
+        Blocks for seconds at most: it may run on the writer thread.
         """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import ssl
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from appliance.runtime.backup_folder import refusal_of_folder
 from appliance.runtime.live_settings import MULTILINE, Section, current, from_environment
 
 DESTINATION = re.compile(r"/[^\n]*|sftp://[^\s:@/]+@[^\s@/]+(/[^\n]*)?")
@@ -201,16 +201,8 @@ class BackupSettings(Section):
         folder = changes.get("destination") or ""
         if not folder.startswith("/") or folder == current(cls).destination:
             return  # a form may repeat the stored folder while it is not mounted
-        if not os.path.isdir(folder):
-            raise ValueError(
-                f"destination: There is no folder {folder} on the appliance's machine. Create it "
-                "for the appliance's user."
-            )
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ValueError(
-                f"destination: The appliance's user cannot write to {folder}. Give the folder to "
-                "this user, or name another one."
-            )
+        if refusal := refusal_of_folder(folder):
+            raise ValueError(f"destination: {refusal}")
 
 
 class NotificationSettings(Section):
