@@ -236,9 +236,11 @@ class Stack:
         ca = self.appliance_data / "ca.pem"
         if not ca.exists():
             return False
+        context = ssl.create_default_context(cafile=str(ca))
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the CA of an older data folder
         try:
             with urllib.request.urlopen(
-                f"{self.url}/readyz", timeout=2, context=ssl.create_default_context(cafile=str(ca))
+                f"{self.url}/readyz", timeout=2, context=context
             ) as response:
                 return bool(json.load(response)["ready"])
         except (OSError, ValueError, urllib.error.URLError):

@@ -73,13 +73,13 @@ def bindings_elsewhere(viewer: User, user: User) -> list[RoleBinding]:
             for b, grant in zip(placed, future, strict=True)
             if any(has_scope(viewer, name) for name in grant.privileges)
         ]
-    if can(viewer, "accounts.manage", None):
-        return placed
     managed = projects_with(viewer, MEMBERS)
+    if managed is None or can(viewer, "accounts.manage", None):
+        return placed
     return [
         b
         for b, held in zip(placed, held_of(rows), strict=True)
-        if any(managed is None or grant.project_id in managed for grant in held.grants)
+        if any(grant.project_id in managed for grant in held.grants)
     ]
 
 

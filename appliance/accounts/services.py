@@ -116,7 +116,9 @@ def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> 
 
 
 def end_tokens(user: User) -> None:
-    """Delete all tokens of the user, and the sign-ins of devices that they have approved."""
+    """Delete all tokens of the user, those that they made, and the logins that they approved."""
+    for token in ApiToken.objects.filter(made_with__user=user).exclude(user=user):
+        record_deleted(token)  # of another user, whose record does not tell it
     ApiToken.objects.filter(user=user).delete()
 
 

@@ -30,7 +30,7 @@ def lacks_migrations(database: str) -> bool:
         raise SystemExit(
             f"The database '{database}' was made by an unreleased version that lacks the migration "
             f"{missing}. Start it once with the newest version that contains this migration, then "
-            "with this one."
+            "with this one. If its first start was interrupted, remove the new data folder."
         )
     unrecorded = executor.loader.replacements.keys() - applied  # `migrate` records these
     return bool(unrecorded or executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -131,7 +131,7 @@ def allocation_release(
 ) -> None:
     """End an allocation and its sessions. Asks if programs use it."""
     api = client()
-    allocation_id = own_allocation(api, allocation)
+    allocation_id = own_allocation(api, allocation, "force_release" if force else "release")
     confirm_end_of_programs(api, allocation_id, yes)
     method, path = (
         ("POST", f"allocations/{allocation_id}/force-release")

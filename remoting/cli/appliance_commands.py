@@ -115,7 +115,7 @@ def access(
         show(rows, ["privilege", "role", "user", "group", "place"], output)
     else:
         typer.echo(f"No privileges {'there' if place else 'on the whole appliance'}.")
-    if response["elsewhere"]:
+    if response.get("elsewhere"):  # older appliances do not send it
         typer.echo("Roles at objects; --object shows what they permit there:")
         show(
             [with_place(b) for b in response["elsewhere"]],

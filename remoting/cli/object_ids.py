@@ -49,7 +49,7 @@ def row_of(api: Api, collection: str, given: str) -> Row:
     return api.request("GET", f"{collection}/{id_of(api, collection, given)}")
 
 
-def own_allocation(api: Api, given: str) -> str:
+def own_allocation(api: Api, given: str, action: str = "release") -> str:
     """Return the id of an allocation that is changed, as `id_of` does.
 
     An allocation of another user needs its whole id, or a confirmation in a terminal. Raises
@@ -60,7 +60,7 @@ def own_allocation(api: Api, given: str) -> str:
     row = found_row(api, "allocations", given)
     if row["owner"] != api.request("GET", "me")["username"]:
         text = f'"{given}" is an allocation of {row["owner"]}:\n  {described(row)}\n'
-        if refusal := refusal_of_change(api, row["id"]):
+        if refusal := refusal_of(api, row["id"], action):
             raise ApiError(f"{text}{refusal}", EXIT_DENIED)
         if not has_terminal():
             raise ApiError(f"{text}Give its whole id to change it.", EXIT_CONFLICT)
@@ -68,10 +68,10 @@ def own_allocation(api: Api, given: str) -> str:
     return str(row["id"])
 
 
-def refusal_of_change(api: Api, allocation_id: str) -> str:
-    """Return why this user may not change an allocation; empty if they may."""
+def refusal_of(api: Api, allocation_id: str, action: str) -> str:
+    """Return why this user may not change an allocation so; empty if they may."""
     actions = api.request("GET", f"allocations/{allocation_id}")["actions"]
-    return next((a["reason"] or "" for a in actions if a["name"] == "release"), "")
+    return next((a["reason"] or "" for a in actions if a["name"] == action), "")
 
 
 def found_row(api: Api, collection: str, given: str, **filters: str) -> Row:

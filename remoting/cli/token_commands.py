@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import httpx
 import typer
 
 from remoting.cli import api as rest
@@ -83,17 +84,19 @@ def token_revoke(token_id: str, yes: Yes = False) -> None:
 def logout() -> None:
     """Sign out: revoke the stored token and delete the stored credentials.
 
-    Without an answer of the appliance the credentials are deleted, too.
+    If the appliance is not reached, the credentials are deleted, too.
     """
     context = rest.stored_context()
     try:
         rest.Api(context).request("DELETE", "browser-login")
-    except rest.ApplianceUnreachable:
+    except rest.ApplianceUnreachable as error:
+        if not isinstance(error.__cause__, httpx.TransportError):
+            raise  # it answered that it is busy
         rest.context_path().unlink(missing_ok=True)
         raise rest.ApiError(
-            f"The stored credentials are deleted, but {context.url} did not answer: the token is"
-            " still valid there. Revoke it in the console, or after another login with: busbar"
-            " token revoke"
+            f"The stored credentials are deleted, but {context.url} did not answer: the token"
+            " may still be valid there. Revoke it in the console, or after another login with:"
+            " busbar token revoke"
         ) from None
     except rest.ApiError as error:
         if error.code != "unauthenticated":
