@@ -21,8 +21,8 @@ from django.db import (
     IntegrityError,
     InterfaceError,
     OperationalError,
-    close_old_connections,
     connection,
+    connections,
     transaction,
 )
 
@@ -293,7 +293,8 @@ class DatabaseThreads(ThreadPoolExecutor):
         try:
             return work()
         finally:
-            close_old_connections()  # the next work checks those that stay
+            for kept in connections.all(initialized_only=True):
+                vars(kept)["health_check_done"] = False  # so the next work checks it first
 
 
 _writer: Writer | ReadOnlyWriter | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import httpx
 import typer
 
 from remoting.cli import api as rest
@@ -90,8 +89,8 @@ def logout() -> None:
     try:
         rest.Api(context).request("DELETE", "browser-login")
     except rest.ApplianceUnreachable as error:
-        if not isinstance(error.__cause__, httpx.TransportError):
-            raise  # it answered that it is busy
+        if error.__cause__ is None:
+            raise  # it answered, with a status of 500 or more
         rest.context_path().unlink(missing_ok=True)
         raise rest.ApiError(
             f"The stored credentials are deleted, but {context.url} did not answer: the token"

@@ -89,6 +89,7 @@ def test_all_lasting_work_is_watched() -> None:
     }
     assert found.keys() == {
         "appliance/runtime/background.py",
+        "appliance/runtime/backup_folder.py",  # one call of the file system
         "appliance/controller/http_server.py",  # the sender of a process: it ends the connection
         "appliance/fleet/gateway.py",  # ends the gateway, which is started again
     }, found
