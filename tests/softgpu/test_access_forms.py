@@ -14,6 +14,8 @@ from tests.softgpu.access_forms import (
     DECLARATIONS,
     MODES,
     OUTPUT,
+    REGISTERED,
+    REGISTERED_BYTES,
     REGISTERS,
     WINDOW,
     WINDOW_BYTES,
@@ -174,3 +176,15 @@ def test_row_faults_if_one_thread_is_outside(size: int, tmp_path: Path) -> None:
     assert [a.split()[0] for a in answers] == ["done" if ok else "fault" for _, _, ok in starts]
     copied = bytes.fromhex(answers[0].split()[1])[: threads * size]
     assert copied == pattern(0, threads * size)
+
+
+def test_group_that_begins_before_registered_memory_faults(tmp_path: Path) -> None:
+    """The group is larger than the registered memory, in which its second access lies."""
+    ptx = (
+        f"{DECLARATIONS}.visible .entry k(.param .u64 a, .param .u64 out) {{\n"
+        ".reg .b32 %r; .reg .b64 %l; ld.param.u64 %l, [a];\n"
+        "ld.global.u32 %r, [%l+-4064]; st.global.u32 [%l+32], %r; ret; }\n"
+    )
+    inside, before = WINDOW + 4064, REGISTERED + REGISTERED_BYTES - 256
+    answers = ask(ptx, [f"k 1 {a:x} {OUTPUT:x}" for a in (inside, before)], tmp_path)
+    assert [a.split()[0] for a in answers] == ["done", "fault"]

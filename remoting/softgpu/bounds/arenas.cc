@@ -63,7 +63,8 @@ uint32_t tensor(Cta*, uint64_t, const TensorCopy*) {
   return 0;
 }
 uint8_t* host_pointer(Cta* c, uint64_t address, uint32_t bytes) {
-  if (address - kRegisteredBase > kRegisteredBytes - bytes) on_fault(c, FAULT_ADDRESS, address);
+  if (bytes > kRegisteredBytes || address - kRegisteredBase > kRegisteredBytes - bytes)
+    on_fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
 }
 void condition(Cta*, uint64_t, uint32_t) {}
