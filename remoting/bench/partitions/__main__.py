@@ -7,8 +7,9 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 from deploy.supervisor import ROOT
 from remoting.bench.partitions.launcher_rows import launcher_rows
@@ -23,7 +24,7 @@ from remoting.bench.partitions.share_rows import (
     capped_row,
     idle_neighbour_row,
     lost_row,
-    mixed_lengths_row,
+    mixed_lengths_rows,
     pauses_row,
     share_row,
     thirds_row,
@@ -38,7 +39,7 @@ GRANULARITIES = ("20 us", "2 ms")
 
 def shares(bench: Bench) -> list[Row]:
     rows = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
-    rows += [mixed_lengths_row(bench, p) for p in SHARES if len(p) == 2]
+    rows += mixed_lengths_rows(bench, [p for p in SHARES if len(p) == 2])
     return rows + [share_row(bench, (30, 70), k) for k in ("wide grids", "graphs")]
 
 
@@ -73,9 +74,19 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
 }
 
 
-def run(seconds: float, parts: list[str]) -> dict[str, Any]:
+def measured(bench: Bench, part: str, out: TextIO) -> list[Row]:
+    """Return the rows of a part, and print them at once: all parts take half an hour."""
+    rows = PARTS[part](bench)
+    for r in rows:
+        verdict = "met" if r["met"] else "MISSED"
+        line = f"{r['name']:70} {r['value']:>8} {r['unit']:6} target {r['target']:>5}  {verdict}"
+        print(line, file=out, flush=True)
+    return rows
+
+
+def run(seconds: float, parts: list[str], out: TextIO) -> dict[str, Any]:
     with software_gpu(seconds) as bench:
-        results = [r for part in parts for r in PARTS[part](bench)]
+        results = [r for part in parts for r in measured(bench, part, out)]
     machine = {"processor": platform.processor() or platform.machine(), "driver": "software GPU"}
     commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
     cores = len(os.sched_getaffinity(0))
@@ -92,13 +103,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    report = run(arguments.seconds, arguments.parts or list(PARTS))
+    out = sys.stderr if arguments.json else sys.stdout
+    report = run(arguments.seconds, arguments.parts or list(PARTS), out)
     if arguments.json:
         print(json.dumps(report))
-        return
-    for r in report["results"]:
-        verdict = "met" if r["met"] else "MISSED"
-        print(f"{r['name']:70} {r['value']:>8} {r['unit']:6} target {r['target']:>5}  {verdict}")
 
 
 if __name__ == "__main__":

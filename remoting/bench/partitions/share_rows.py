@@ -5,7 +5,7 @@ The error of a row is the largest distance of a tenant from its share, in points
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from remoting.bench.partitions.rows import Row, row
 from remoting.bench.partitions.tenants import BATCH_US, MIN_BATCH, Bench, Load
@@ -19,6 +19,8 @@ CAPPED_PERCENT = 30
 BURST_PERCENT, BURST_EVERY_MS, BURST_KERNEL_US = 20, 200, 500.0
 PAUSED_PERCENT, PAUSED_EVERY_MS, PAUSED_WORK_MS = 90, 13, 10
 MIXED_US, MIXED_BATCH, MIXED_LONG = 8.0, 3100, 100
+MIXED_SETTLE = 6.0
+"""Times the seconds of the measurement."""
 THIRDS_EVERY_MS, THIRDS_SPEEDUP = 60, 2.5
 IDLE_MS = 1_000_000
 
@@ -72,14 +74,22 @@ def beside_shared_row(bench: Bench, mode: str, kind: str) -> Row:
     return row(f"{name}, {kind}", "points", points, SHARE_ERROR_POINTS, got=got)
 
 
-def mixed_lengths_row(bench: Bench, percents: Sequence[int]) -> Row:
-    """Return the share error of kernels of two lengths beside short ones, by their time."""
-    mixed = bench.load(MIXED_US, MIXED_US * MIXED_BATCH, [f"long={MIXED_LONG}"])
-    work = bench.work(percents, ["shared"] * 2, [mixed, bench.load(MIXED_US)])
-    got = percents_of([w.nanoseconds for w in work])
-    name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, 8 us and 20 ms"
-    points = errors(got, percents)
-    return row(f"{name} beside 8 us", "points", points, SHARE_ERROR_POINTS, got=got)
+def mixed_lengths_rows(bench: Bench, shares: Sequence[Sequence[int]]) -> Iterator[Row]:
+    """Yield the share errors of kernels of two lengths beside short ones.
+
+    Between short kernels the GPU is idle for a part of the turn. So what a tenant completes is
+    compared with what it completes alone, both in time of kernels. The measurements begin when the
+    longest kernels are known, and the work that was submitted before the neighbour came is paid.
+    """
+    loads = [bench.load(MIXED_US, MIXED_US * MIXED_BATCH, [f"long={MIXED_LONG}"])]
+    loads.append(bench.load(MIXED_US))
+    alone = [bench.work([100], ["exclusive"], [x])[0].nanoseconds for x in loads]
+    for percents in shares:
+        work = bench.work(percents, ["shared"] * 2, loads, settle=MIXED_SETTLE)
+        got = percents_of([w.nanoseconds / whole for w, whole in zip(work, alone, strict=True)])
+        name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, 8 us and 20 ms"
+        points = errors(got, percents)
+        yield row(f"{name} beside 8 us", "points", points, SHARE_ERROR_POINTS, got=got)
 
 
 def bursty_row(bench: Bench) -> Row:

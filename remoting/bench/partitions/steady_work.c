@@ -103,11 +103,12 @@ static void submit_batch(unsigned* result) {
   if (options.results) OK(cuMemcpyDtoHAsync(result, data, sizeof *result, stream));
 }
 
+// The first batches, before the program is ready, do not wait.
 static void wait_for_batch(long batch) {
   static struct timespec begin;
-  if (!batch) clock_gettime(CLOCK_MONOTONIC, &begin);
-  if (!options.every) return;
-  long long at = begin.tv_nsec + batch * options.every * 1000000LL;
+  if (batch <= BATCHES) clock_gettime(CLOCK_MONOTONIC, &begin);
+  if (batch <= BATCHES || !options.every) return;
+  long long at = begin.tv_nsec + (batch - BATCHES) * options.every * 1000000LL;
   struct timespec due = {begin.tv_sec + at / 1000000000, at % 1000000000};
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, 0);
 }

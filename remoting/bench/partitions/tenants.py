@@ -161,10 +161,18 @@ class Bench:
             yield running
 
     def work(
-        self, percents: Sequence[int], modes: Sequence[str], loads: Sequence[Load]
+        self,
+        percents: Sequence[int],
+        modes: Sequence[str],
+        loads: Sequence[Load],
+        settle: float = 0.0,
     ) -> list[Work]:
-        """Return what each tenant completes in the seconds of the benchmark."""
+        """Return what each tenant completes in the seconds of the benchmark.
+
+        Before that all run for `settle` times as long.
+        """
         with self.running(percents, modes, loads) as running:
+            time.sleep(settle * self.seconds)
             return work_of(self.node, running, self.seconds)
 
     def rounds_per_second(
