@@ -120,7 +120,7 @@ class Node {
   }
   void step() {
     int64_t before = processor_ns();
-    arbiters_.step(0);
+    arbiters_.step(1);
     used_ns_ += processor_ns() - before;
     look();
   }

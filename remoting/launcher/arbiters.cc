@@ -69,6 +69,7 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
   Microseconds now = clock_();
   if (auto it = sessions_.find(id); it != sessions_.end())
     for (Member* member : it->second) join(*member, allocation, now);
+  tell_sessions();
   arm(now);
 }
 
@@ -135,6 +136,7 @@ int Arbiters::connect(const Account& account) {
   sessions_[account.allocation].push_back(&added);
   Microseconds now = clock_();
   join(added, allocation->second, now);
+  tell_sessions();
   arm(now);
   return pair[1];
 }
@@ -443,10 +445,10 @@ Microseconds Arbiters::next_deadline() {
   return first_deadline(clock_());
 }
 
-// Tells the sessions what has changed, and sets the timer for what happens next.
+// Sets the timer for what happens next.
 void Arbiters::arm(Microseconds now) {
-  tell_sessions();
   Microseconds next = first_deadline(now);
+  if (next == std::exchange(armed_, next)) return;
   itimerspec when{};
   // NOLINTNEXTLINE(custom-unchecked-product): less than a second
   if (next != Arbiter::kNever) when.it_value = {next / kSecond, next % kSecond * 1000};
@@ -461,7 +463,8 @@ void Arbiters::step(int timeout_ms) {
     if (events[i].data.fd != timer_) serve(events[i].data.fd);
   advance_all();
   beat(clock_());
-  arm(clock_());
+  tell_sessions();
+  if (timeout_ms) arm(clock_());
 }
 
 void Arbiters::run() {

@@ -35,7 +35,7 @@ class Arbiters {
   explicit Arbiters(Clock clock = monotonic_now, Arbiter::Carry carry = Arbiter::Carry::yes);
   [[noreturn]] void run();
   // What run() repeats: reads notices, and ends and begins turns. Waits up to `timeout_ms` for
-  // notices or for next_deadline(); -1: without a limit.
+  // notices or for next_deadline(); -1: without a limit; 0: for the caller to look at that.
   void step(int timeout_ms);
   Microseconds next_deadline();  // Arbiter::kNever: none
   static Microseconds monotonic_now();
@@ -179,6 +179,7 @@ class Arbiters {
   uint32_t beats_ = 1;
   Microseconds next_beat_ = 0;
   uint64_t places_seen_ = 0;
+  Microseconds armed_ = 0;  // what the timer is set to
 };
 
 }  // namespace busbar::launcher

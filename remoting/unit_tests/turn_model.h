@@ -134,15 +134,18 @@ class Gpu {
     }
     return false;
   }
+  static bool is_runnable(const std::pair<const uint32_t, std::deque<Item>>& stream) {
+    return !stream.second.empty() && stream.second.front().kind == Item::work;
+  }
   static std::vector<Item*> runnable(Process& p) {
     std::vector<Item*> found;
-    for (auto& [id, items] : p.streams)
-      if (!items.empty() && items.front().kind == Item::work && found.size() < p.parallel)
-        found.push_back(&items.front());
+    for (auto& stream : p.streams)
+      if (is_runnable(stream) && found.size() < p.parallel) found.push_back(&stream.second.front());
     return found;
   }
   bool is_contended() {
-    return std::ranges::count_if(processes_, [](auto& p) { return !runnable(*p).empty(); }) > 1;
+    return std::ranges::count_if(
+               processes_, [](auto& p) { return std::ranges::any_of(p->streams, is_runnable); }) > 1;
   }
   void take_turns() {
     current_ = (current_ + 1) % processes_.size();
