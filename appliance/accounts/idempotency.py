@@ -31,6 +31,8 @@ LOCK_KEY = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 
 Effect = Callable[[], tuple[int, dict[str, Any]]]
 """Changes something, and returns the status and body of the response."""
+Authorize = Callable[[dict[str, Any]], object]
+"""Raises an error if the caller may not see a body that was stored for their earlier request."""
 
 
 def create_once(
@@ -38,7 +40,7 @@ def create_once(
     create: Callable[[], Mapping[str, Any]],
     *,
     secrets: Collection[str] = (),
-    authorize: Callable[[], object] = lambda: None,
+    authorize: Authorize = lambda _: None,
     authority: str = "",
     is_secret: bool = False,
 ) -> Response:
@@ -62,7 +64,7 @@ def idempotent(
     effect: Effect,
     *,
     secrets: Collection[str] = (),
-    authorize: Callable[[], object] = lambda: None,
+    authorize: Authorize = lambda _: None,
     authority: str = "",
     is_secret: bool = False,
 ) -> Response:
@@ -71,8 +73,7 @@ def idempotent(
     The key commits in the same transaction as the effect. The stored digest of the request
     leaves out the fields named in `secrets`. Without the header `effect` always runs.
 
-    `authorize` raises if the caller may not see the response, also one that is stored from a time
-    when they might. An operation that cannot tell passes a digest of what the caller may do as
+    `authorize` checks a stored body, which may be from a time when the caller might see it. An operation that cannot tell passes a digest of what the caller may do as
     `authority`: the key then stands for a request with the same roles.
 
     A response with a secret (`is_secret`) is stored sealed, and only for the token that the caller
@@ -125,7 +126,7 @@ class Store:
     is_secret: bool
 
     def run_once(
-        self, effect: Effect, authorize: Callable[[], object]
+        self, effect: Effect, authorize: Authorize
     ) -> tuple[int, dict[str, Any]]:
         """Return the stored response after `authorize`, or run `effect` and store its own.
 
@@ -139,8 +140,9 @@ class Store:
                 raise mismatch(
                     "This Idempotency-Key was used for a different request, or with other roles"
                 )
-            authorize()
-            return stored.status, self.opened(stored.answer)
+            body = self.opened(stored.answer)
+            authorize(body)
+            return stored.status, body
         status, body = effect()
         insert(
             IdempotencyKey(

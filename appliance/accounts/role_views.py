@@ -292,7 +292,7 @@ class RoleBindingListView(ApplianceView):
         return create_once(
             request,
             lambda: serialize(RoleBindingSerializer, roles.bind(**values, actor=actor)),
-            authorize=lambda: roles.require_place(actor, values.get("project", "")),
+            authorize=lambda _: roles.require_place(actor, values.get("project", "")),
         )
 
 

@@ -153,8 +153,8 @@ class AllocationListView(ApplianceView):
             )
             return 202, to_json_types(serialize_current(allocation.pk))
 
-        def authorize() -> None:
-            find_project(request_user(request), project)
+        def authorize(stored: dict[str, Any]) -> None:
+            find_project(request_user(request), stored["project"])
 
         response = idempotent(request, effect, authorize=authorize)
         return wait_while(request, response, UUID(response.data["id"]), STARTING)

@@ -31,7 +31,7 @@ def perform(request: Request, allocation_id: UUID, change: Callable[..., None]) 
         change(allocation_id=allocation_id, user=request_user(request))
         return 202, to_json_types(serialize_current(allocation_id))
 
-    def authorize() -> object:
+    def authorize(_: object) -> object:
         return find_allocation(request, allocation_id, load_serializable)
 
     return idempotent(request, effect, authorize=authorize)

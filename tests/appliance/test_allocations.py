@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.conf import settings
 from django.utils import timezone
 
-from appliance.accounts.models import User
+from appliance.accounts import roles
+from appliance.accounts.models import Project, User
 from appliance.activity.models import Event
 from appliance.allocations import eviction, leases, services, session_reports, sessions
 from appliance.allocations.models import Allocation, Partition, Session
@@ -257,6 +258,18 @@ def test_repeated_request_with_idempotency_key_allocates_once(
     assert body(first) == body(again) and Allocation.objects.count() == 1
     other = alice.post(URL, {"percent": 11}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
     assert other.status_code == 422 and body(other)["code"] == "idempotency_mismatch"
+
+
+def test_repeated_request_without_a_project_finds_its_response_after_a_second_project_was_joined(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node()
+    user = User.objects.create(username="una")
+    for project in ("physics", "chemistry"):
+        Project.objects.create(name=project)
+        roles.bind(actor=cast.admin, user="una", role="user", project=project)
+        answer = client_of(user).post(URL, {}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+        assert answer.status_code == 202 and body(answer)["project"] == "physics"
 
 
 def test_release_with_stale_version_is_rejected(

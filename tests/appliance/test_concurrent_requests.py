@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from appliance.accounts.idempotency import Effect, Store
+from appliance.accounts.idempotency import Authorize, Effect, Store
 from appliance.accounts.models import User
 from appliance.pools.models import Pool
 from tests.appliance.conftest import Cast, body
@@ -37,7 +37,7 @@ def first_effect(monkeypatch: pytest.MonkeyPatch) -> Iterator[FirstEffect]:
     """Hold the effect of the first request until the test lets it go on."""
     first, run_once = FirstEffect(), Store.run_once
 
-    def hold(store: Store, effect: Effect, authorize: Callable[[], object]) -> Any:
+    def hold(store: Store, effect: Effect, authorize: Authorize) -> Any:
         def held() -> tuple[int, dict[str, Any]]:
             is_first = not first.begun.is_set()
             first.begun.set()
