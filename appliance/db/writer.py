@@ -195,6 +195,8 @@ def commit_with_savepoints(batch: Writes) -> list[Outcome]:
                 done.append((future, run_in_transaction(work), None))
             except Exception as error:
                 check_transaction()
+                if isinstance(error, TRANSIENT_ERRORS) and transaction.get_rollback():
+                    raise  # the connection is lost, and its error tells why
                 done.append((future, None, error))
         check_before_commit()
     return done

@@ -12,10 +12,12 @@ from django.db import connection
 from django.test import Client
 
 from appliance.accounts.models import User
-from appliance.api.database_refusals import LOST
+from appliance.api.database_refusals import LOST, refusal_of
+from appliance.api.errors import Code
 from appliance.db.pending_migrations import lacks_migrations
-from appliance.db.writer import DatabaseThreads
+from appliance.db.writer import DatabaseThreads, Writer
 from tests.appliance.conftest import Cast, body
+from tests.appliance.test_writer import add, submit_together
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -54,6 +56,21 @@ def test_appliance_is_not_ready(cast: Cast) -> None:
 def test_appliance_does_not_start(cast: Cast) -> None:
     with lost_database(), pytest.raises(SystemExit, match=r"BUSBAR_DATABASE.*refused"):
         lacks_migrations("default")
+
+
+def test_writes_of_a_lost_connection_are_refused_as_busy(cast: Cast) -> None:
+    def end_connection() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    writer = Writer()
+    try:
+        writes = submit_together(writer, add("first"), end_connection, add("last"))
+        refusals = [refusal_of(w.exception(60) or Exception()) for w in writes]
+        assert [r and (r.code, r.detail) for r in refusals] == [(Code.BUSY, LOST)] * 3
+        assert writer.submit(add("after")).result(60) == "after"
+    finally:
+        writer.stop()
 
 
 def test_background_work_connects_again_after_the_server_ended_its_connection(cast: Cast) -> None:
