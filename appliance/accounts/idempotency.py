@@ -73,8 +73,9 @@ def idempotent(
     The key commits in the same transaction as the effect. The stored digest of the request
     leaves out the fields named in `secrets`. Without the header `effect` always runs.
 
-    `authorize` checks a stored body, which may be from a time when the caller might see it. An operation that cannot tell passes a digest of what the caller may do as
-    `authority`: the key then stands for a request with the same roles.
+    `authorize` checks a stored body, which may be from a time when the caller might see it. An
+    operation that cannot tell passes a digest of what the caller may do as `authority`: the key
+    then stands for a request with the same roles.
 
     A response with a secret (`is_secret`) is stored sealed, and only for the token that the caller
     has used: another one of the user may have narrower limits.
@@ -125,9 +126,7 @@ class Store:
     digest: str
     is_secret: bool
 
-    def run_once(
-        self, effect: Effect, authorize: Authorize
-    ) -> tuple[int, dict[str, Any]]:
+    def run_once(self, effect: Effect, authorize: Authorize) -> tuple[int, dict[str, Any]]:
         """Return the stored response after `authorize`, or run `effect` and store its own.
 
         Must be called inside a transaction. Raises ApplianceError with IDEMPOTENCY_MISMATCH if the

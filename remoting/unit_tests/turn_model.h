@@ -144,8 +144,9 @@ class Gpu {
     return found;
   }
   bool is_contended() {
-    return std::ranges::count_if(
-               processes_, [](auto& p) { return std::ranges::any_of(p->streams, is_runnable); }) > 1;
+    return std::ranges::count_if(processes_, [](auto& p) {
+             return std::ranges::any_of(p->streams, is_runnable);
+           }) > 1;
   }
   void take_turns() {
     current_ = (current_ + 1) % processes_.size();
