@@ -3,12 +3,16 @@
 A signal to the group reaches the program by itself and must not be passed on to it. Its siginfo is
 that of a signal to `busbar run` alone, also with kill(2) by a shell, so a second member of the
 group is asked. It blocks all signals: what was sent to it stays pending until it is asked.
+
+The program's process makes it, before it executes the program. So the program is the first child of
+`busbar run`, where scripts look for it, and the witness is the second one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import select
 import signal
@@ -20,8 +24,10 @@ from remoting.cli.signal_descriptor import signal_descriptor
 
 PR_SET_NAME = 15
 NAME = b"signal-witness"
-FORGET = 0
-"""Request that drops what was sent before."""
+CLONE_CALL = {"x86_64": 56, "aarch64": 220}
+"""Numbers of the system call clone(2). The function of the C library needs a stack of its own."""
+CLONE_PARENT = 0x8000
+CLONE_PARENT_SETTID = 0x100000
 HELD = 255
 """Request that drops nothing. All others are numbers of signals, which are dropped."""
 ANSWER_BYTES = 1 + signal.NSIG
@@ -31,18 +37,14 @@ NO_GROUP = 2**31 - 1
 
 
 class GroupWitness:
-    """The witness of this process's group, from creation to the end of the context.
+    """The witness of this process's group, from `begin_beside_caller` to the end of the context.
 
-    Must be created with the signals blocked and without other threads, because it forks.
+    Must be created with the signals blocked.
     """
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.pid = os.fork()
-        if self.pid == 0:
-            _serve(theirs.fileno())
-        theirs.close()
-        self._connection = ours
+        self._connection, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._pid = ctypes.c_int.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))  # shared with children
         self._children = signal_descriptor({signal.SIGCHLD})
 
     def __enter__(self) -> GroupWitness:
@@ -56,9 +58,30 @@ class GroupWitness:
     ) -> None:
         self._connection.close()
         os.close(self._children)
+        if not self._pid.value:
+            return  # it could not be made
         with contextlib.suppress(OSError):  # no child is left where SIGCHLD is ignored
-            os.kill(self.pid, signal.SIGKILL)  # it may be stopped, and would not see the end then
-            os.waitpid(self.pid, 0)
+            os.kill(self._pid.value, signal.SIGKILL)  # a stopped one would not see the end
+            os.waitpid(self._pid.value, 0)
+
+    def begin_beside_caller(self) -> None:
+        """Make the witness a sibling of the calling process, which becomes the program.
+
+        Blocks all signals of the caller, as the witness inherits this. Those that were sent to the
+        group since the caller was forked are pending in the caller, and the witness gets them too.
+        Without a witness, as after a failure, all signals are ours alone.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        with contextlib.suppress(OSError):
+            _take_name()  # until exec(2): the witness has it from its first moment
+            if _clone_beside(self._pid) == 0:
+                _serve(self._theirs.fileno())
+            for number in signal.sigpending() if self._pid.value else ():
+                os.kill(self._pid.value, number)
+
+    def has_begun(self) -> None:
+        """Leave the witness's end of the connection to it, after the program has been started."""
+        self._theirs.close()
 
     def took(self, number: int) -> bool:
         """Return whether the group got a signal since this was last asked, and forget it.
@@ -74,18 +97,6 @@ class GroupWitness:
         """Return the signals that the witness has got and was not asked about."""
         _wait_for_senders()  # else a SIGCONT that continued us could look like ours in the witness
         return self._ask_living(HELD)
-
-    def begin_with_caller(self) -> None:
-        """Forget the signals that were sent before the calling process, the program, was forked.
-
-        The caller must have the signals blocked: those that are pending in it are kept.
-        """
-        _wait_for_senders()
-        with contextlib.suppress(OSError):  # the witness has been killed
-            self._connection.send(bytes([FORGET]))
-            self._connection.recv(ANSWER_BYTES)
-            for number in signal.sigpending():
-                os.kill(self.pid, number)
 
     def _ask_living(self, request: int) -> set[int]:
         """Return no signals if the witness has been killed: all are ours alone then."""
@@ -110,9 +121,10 @@ class GroupWitness:
 
     def _continue_if_stopped(self) -> bool:
         """Continue a witness that SIGSTOP has stopped with the group: we were continued alone."""
-        if not os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
+        stopped = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        if not os.waitid(os.P_PID, self._pid.value, stopped):
             return False
-        os.kill(self.pid, signal.SIGCONT)
+        os.kill(self._pid.value, signal.SIGCONT)
         return True
 
 
@@ -126,13 +138,23 @@ def _wait_for_senders() -> None:
         os.setpgid(0, NO_GROUP)
 
 
+def _clone_beside(pid: ctypes.c_int) -> int:
+    """Fork a child of our parent. Its pid is set before it runs, in memory shared with our parent.
+
+    Return 0 in the child, and a negative number if it could not be made. Python and the C library
+    are not told: in the child, the thread id that they know is still ours.
+    """
+    call = ctypes.c_long(CLONE_CALL.get(os.uname().machine, -1))
+    flags = ctypes.c_long(CLONE_PARENT | CLONE_PARENT_SETTID | signal.SIGCHLD)
+    done: int = ctypes.PyDLL(None).syscall(call, flags, None, ctypes.byref(pid), None, None)
+    return done
+
+
 def _serve(connection: int) -> None:
     """Answer requests until the other end is closed, which also its death does."""
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         os.dup2(connection, 0)
         _close_inherited()
-        _take_name()
         while request := os.read(0, 1):
             os.write(0, request + bytes(_answer(request[0])))
     finally:
@@ -140,11 +162,9 @@ def _serve(connection: int) -> None:
 
 
 def _answer(request: int) -> set[int]:
-    pending: set[int] = set(signal.sigpending())
     if request == HELD:
-        return pending
-    asked = pending if request == FORGET else {request}
-    return {number for number in asked if signal.sigtimedwait({number}, 0) is not None}
+        return set(signal.sigpending())
+    return {request} if signal.sigtimedwait({request}, 0) is not None else set()
 
 
 def _close_inherited() -> None:
@@ -161,7 +181,7 @@ def _take_name() -> None:
     See proc(5): the fields 48 and 49 of stat are the addresses of the arguments.
     """
     ctypes.CDLL(None).prctl(PR_SET_NAME, NAME)
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
     ctypes.memset(start, 0, end - start)
     ctypes.memmove(start, NAME, min(len(NAME), end - start - 1))

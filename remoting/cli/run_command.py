@@ -15,7 +15,6 @@ from typing import Any
 from remoting.cli import detached_runs
 from remoting.cli.allocation_request import tell_shorter_lifetime
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
-from remoting.cli.group_witness import GroupWitness
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
 from remoting.cli.ticket_file import ALLOCATION_LINE, TicketFile
@@ -318,9 +317,8 @@ def run_on_allocation(
         wait_until_active(api, allocation, timeout_seconds)
         tickets = keeper.write_ticket()["tickets"]
         env = environment(keeper.file.path, any(t["software"] for t in tickets))
-        with GroupWitness() as witness:
-            keeper.start()
-            code = supervise(command, env, lambda: keeper.ended, witness, [keeper.file.descriptor])
+        keeper.start()
+        code = supervise(command, env, lambda: keeper.ended, [keeper.file.descriptor])
     finally:
         keeper.stop()
     if code and not keeper.ended:

@@ -73,7 +73,6 @@ def supervise(
     command: list[str],
     env: dict[str, str],
     end_reason: Callable[[], str],
-    witness: GroupWitness,
     descriptors: Sequence[int] = (),
 ) -> int:
     """Run the program until it exits. Return its exit code, or 128 + the signal that ended it.
@@ -84,7 +83,14 @@ def supervise(
     the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 then, unless the
     program ends with an error of its own.
     """
-    process = start_program(command, env, witness, descriptors)
+    with GroupWitness() as witness:
+        process = start_program(command, env, witness, descriptors)
+        return wait_until_exit(process, end_reason, witness)
+
+
+def wait_until_exit(
+    process: subprocess.Popen[bytes], end_reason: Callable[[], str], witness: GroupWitness
+) -> int:
     told_at: float | None = None
     arrived = signal_descriptor(FORWARDED | {signal.SIGCHLD})
     while (code := process.poll()) is None:
@@ -107,12 +113,12 @@ def supervise(
 
 
 def start_program(
-    command: list[str], env: dict[str, str], witness: GroupWitness, descriptors: Sequence[int]
+    command: list[str], env: dict[str, str], witness: GroupWitness, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
 
     def prepare() -> None:
-        witness.begin_with_caller()
+        witness.begin_beside_caller()
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         end_with_parent()
 
@@ -120,6 +126,8 @@ def start_program(
         return subprocess.Popen(command, env=env, preexec_fn=prepare, pass_fds=descriptors)
     except OSError as error:  # such as a script without its interpreter
         raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
+    finally:
+        witness.has_begun()
 
 
 def pass_on(process: subprocess.Popen[bytes], number: int, witness: GroupWitness) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
@@ -68,7 +67,6 @@ def test_program_that_failed_does_not_wait_for_an_appliance_that_hangs(
             return {"tickets": [], "state": "active", "evict_at": None}
 
     monkeypatch.setattr(run_command, "wait_until_active", lambda *_: None)
-    monkeypatch.setattr(run_command, "GroupWitness", nullcontext)
     monkeypatch.setattr(run_command, "supervise", lambda *_: 3)
     monkeypatch.setattr(run_command, "LAST_RENEWAL_SECONDS", 0.1)
     try:
@@ -92,7 +90,6 @@ def test_nothing_is_renewed_after_the_end(monkeypatch: pytest.MonkeyPatch) -> No
             return {"tickets": [], "state": "active", "evict_at": None}
 
     monkeypatch.setattr(run_command, "wait_until_active", lambda *_: None)
-    monkeypatch.setattr(run_command, "GroupWitness", nullcontext)
     monkeypatch.setattr(run_command, "supervise", lambda *_: 3 if asked.wait(60) else 0)
     for name in ("LAST_RENEWAL_SECONDS", "HEARTBEAT_SECONDS", "TICKET_RENEWAL_SECONDS"):
         monkeypatch.setattr(run_command, name, 0.0)

@@ -12,7 +12,6 @@ from remoting.cli import supervision
 from remoting.cli.activity_commands import start_of_period
 from remoting.cli.api import ApiError
 from remoting.cli.confirmation import confirm_deletion
-from remoting.cli.group_witness import GroupWitness
 from remoting.cli.main import app
 from remoting.cli.run_command import check_program
 from remoting.cli.supervision import signals_blocked, supervise
@@ -36,8 +35,8 @@ def test_option_of_the_program_is_not_taken_for_help() -> None:
 
 def ended(program: str) -> int:
     """Run a shell program whose allocation has ended, and return the exit code of `busbar run`."""
-    with signals_blocked(), GroupWitness() as witness:
-        return supervise(["/bin/sh", "-c", program], {}, lambda: "over", witness)
+    with signals_blocked():
+        return supervise(["/bin/sh", "-c", program], {}, lambda: "over")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,8 @@ def test_program_that_cannot_be_executed_has_the_exit_code_of_a_shell(tmp_path: 
         assert refused.value.exit_code == code
     script.chmod(0o755)
     check_program(str(script))
-    with signals_blocked(), GroupWitness() as witness, pytest.raises(ApiError) as refused:
-        supervise([str(script)], {}, lambda: "", witness)
+    with signals_blocked(), pytest.raises(ApiError) as refused:
+        supervise([str(script)], {}, lambda: "")
     assert refused.value.exit_code == 126
 
 
