@@ -4,7 +4,7 @@ import "./frame.css";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { AuthGate } from "./account/AuthGate";
+import { AuthGate } from "./AuthGate";
 import { applyTheme, storedTheme } from "./account/theme";
 import { cache } from "./api/cache";
 import { PaneBoundary } from "./ui/PaneBoundary";

@@ -1,7 +1,7 @@
 // Routes of the console. The URL holds the selection. Pages are chunks of their own.
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { Shell } from "./Shell";
-import { OverviewPage } from "./inventory/OverviewPage";
+import { OverviewPage } from "./pages/OverviewPage";
 import { t } from "./text/text";
 import { lazyPage } from "./ui/lazyPage";
 import { MissingPage } from "./ui/states";
@@ -22,26 +22,26 @@ const lazyRoute = <P extends string>(path: P, load: Load) =>
 
 const routes = [
   createRoute({ getParentRoute: () => root, path: "/", component: OverviewPage }),
-  lazyRoute("/nodes/$id", () => import("./inventory/NodePage")),
-  lazyRoute("/gpus/$id", () => import("./inventory/GpuPage")),
-  lazyRoute("/allocations", () => import("./allocations/AllocationsPage")),
-  lazyRoute("/allocations/$id", () => import("./allocations/AllocationPage")),
-  lazyRoute("/sessions/$id", () => import("./allocations/SessionPage")),
-  lazyRoute("/pools", () => import("./admin/PoolsPage")),
-  lazyRoute("/pools/$id", () => import("./admin/PoolPage")),
-  lazyRoute("/projects/$id", () => import("./admin/ProjectPage")),
-  lazyRoute("/departments/$id", () => import("./admin/DepartmentPage")),
-  lazyRoute("/users/$id", () => import("./admin/UserPage")),
-  lazyRoute("/groups/$id", () => import("./admin/GroupPage")),
-  lazyRoute("/access", () => import("./admin/AccessPage")),
-  lazyRoute("/settings", () => import("./admin/SettingsPage")),
-  lazyRoute("/account", () => import("./account/AccountPage")),
-  lazyRoute("/approve", () => import("./account/ApprovePage")),
-  lazyRoute("/alarms", () => import("./alarms/AlarmsPage")),
-  lazyRoute("/alarms/$id", () => import("./alarms/AlarmPage")),
-  lazyRoute("/events", () => import("./tasks/EventsPage")),
-  lazyRoute("/fleet", () => import("./fleet/FleetPage")),
-  lazyRoute("/mine", () => import("./allocations/MyGpusPage")),
+  lazyRoute("/nodes/$id", () => import("./pages/NodePage")),
+  lazyRoute("/gpus/$id", () => import("./pages/GpuPage")),
+  lazyRoute("/allocations", () => import("./pages/AllocationsPage")),
+  lazyRoute("/allocations/$id", () => import("./pages/AllocationPage")),
+  lazyRoute("/sessions/$id", () => import("./pages/SessionPage")),
+  lazyRoute("/pools", () => import("./pages/PoolsPage")),
+  lazyRoute("/pools/$id", () => import("./pages/PoolPage")),
+  lazyRoute("/projects/$id", () => import("./pages/ProjectPage")),
+  lazyRoute("/departments/$id", () => import("./pages/DepartmentPage")),
+  lazyRoute("/users/$id", () => import("./pages/UserPage")),
+  lazyRoute("/groups/$id", () => import("./pages/GroupPage")),
+  lazyRoute("/access", () => import("./pages/AccessPage")),
+  lazyRoute("/settings", () => import("./pages/SettingsPage")),
+  lazyRoute("/account", () => import("./pages/AccountPage")),
+  lazyRoute("/approve", () => import("./pages/ApprovePage")),
+  lazyRoute("/alarms", () => import("./pages/AlarmsPage")),
+  lazyRoute("/alarms/$id", () => import("./pages/AlarmPage")),
+  lazyRoute("/events", () => import("./pages/EventsPage")),
+  lazyRoute("/fleet", () => import("./pages/FleetPage")),
+  lazyRoute("/mine", () => import("./pages/MyGpusPage")),
 ];
 
 export const router = createRouter({ routeTree: root.addChildren(routes) });

@@ -1,7 +1,7 @@
 // Frame of the pages before a sign-in.
 import { Card, CardBody, Title } from "@patternfly/react-core";
 import type { ReactNode } from "react";
-import logo from "../busbar.svg";
+import logo from "../ui/busbar.svg";
 import { t } from "../text/text";
 
 export function LoginCard({ children }: { children: ReactNode }) {

@@ -5,13 +5,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { change } from "../actions/change";
 import { Problem, type Schema, api, unwrap } from "../api/client";
-import { dateTime } from "../format";
+import { dateTime } from "../model/format";
+import { useAccount } from "../model/account";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";
 import { RecoveryCodes } from "./NewSecret";
 import { ProveIdentity } from "./ProveIdentity";
-import { useAccount } from "./account";
 import { create } from "./passkeys";
 
 type Passkey = Schema<"Passkey">;

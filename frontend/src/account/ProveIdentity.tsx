@@ -2,11 +2,11 @@
 import { Alert, Button, Form, FormGroup, TextInput } from "@patternfly/react-core";
 import { type FormEvent, useState } from "react";
 import type { Me } from "../api/client";
+import { useAccount } from "../model/account";
 import { t } from "../text/text";
 import { CodeField } from "./CodeField";
 import { PasskeySignIn } from "./PasskeyButton";
 import { ProviderButtons } from "./ProviderButtons";
-import { useAccount } from "./account";
 import { signIn } from "./signIn";
 
 interface Props {

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { change } from "../actions/change";
 import { Problem, api, unwrap } from "../api/client";
-import { dateTime } from "../format";
+import { dateTime } from "../model/format";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";

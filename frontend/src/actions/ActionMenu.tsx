@@ -12,8 +12,8 @@ import {
 } from "@patternfly/react-core";
 import EllipsisVIcon from "@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon";
 import { type MouseEvent, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import type { Actionable } from "../model/kinds";
 import { t } from "../text/text";
-import type { Actionable } from "./kinds";
 import { useActions } from "./queries";
 import { perform, specsOf } from "./registry";
 import type { Spec } from "./spec";

@@ -3,10 +3,10 @@ import { Alert, List, ListItem } from "@patternfly/react-core";
 import type { Allocation, Session } from "../api/client";
 import { allocationsById, gpusByNode, partitionsByGpu, sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { ago } from "../format";
+import { ago } from "../model/format";
+import { allocationName } from "../model/allocationNames";
+import type { Actionable } from "../model/kinds";
 import { type Key, coded, counted, t } from "../text/text";
-import { allocationName } from "../allocations/names";
-import type { Actionable } from "./kinds";
 
 const SHOWN = 8;
 

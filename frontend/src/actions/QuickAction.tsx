@@ -1,8 +1,8 @@
 import { Button } from "@patternfly/react-core";
 import { useState } from "react";
+import type { Actionable } from "../model/kinds";
 import { t } from "../text/text";
 import { DeniedButton } from "../ui/DeniedButton";
-import type { Actionable } from "./kinds";
 import { type Answer, useRowActions } from "./queries";
 import { perform, specsOf } from "./registry";
 

@@ -9,10 +9,10 @@ import {
 import { render } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { vi } from "vitest";
-import { AccountContext } from "../account/account";
 import { cache } from "../api/cache";
 import { type Me, api } from "../api/client";
 import { type ListName, listQuery } from "../api/lists";
+import { AccountContext } from "../model/account";
 import { ConfirmDialog } from "../ui/confirm";
 import { DialogHost } from "./dialogs";
 import type { Answer } from "./queries";

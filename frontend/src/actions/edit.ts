@@ -9,11 +9,11 @@ import {
   changesBy,
   readObject,
 } from "../api/objects";
+import type { Actionable } from "../model/kinds";
 import type { Key } from "../text/text";
 import { Conflict } from "../ui/Conflict";
 import { type Field, type FormValues, isSame } from "../ui/fields";
 import type { FormDialogProps } from "../ui/FormDialog";
-import type { Actionable } from "./kinds";
 import { openForm } from "./openForm";
 
 const STALE = 412;

@@ -2,14 +2,15 @@
 import { ClipboardCopy } from "@patternfly/react-core";
 import { refresh } from "../api/cache";
 import type { Schema } from "../api/client";
-import { MODES, type Mode, resizeCurl } from "../allocations/request";
+import { MODES, type Mode, resizeCurl } from "../model/allocationRequest";
+import { shellLine } from "../model/shellLine";
+import type { Actionable } from "../model/kinds";
+import { labelLines, labelsOf } from "../model/labels";
 import { type Key, coded, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
-import { type Field, type FormValues, labelLines, labelsOf } from "../ui/fields";
-import { shellLine } from "../ui/shellLine";
+import type { Field, FormValues } from "../ui/fields";
 import { openDialog } from "./dialogs";
 import { type Edit, openEdit } from "./edit";
-import type { Actionable } from "./kinds";
 import { openForm } from "./openForm";
 import { mayEverywhere } from "./queries";
 import * as send from "./requests";
@@ -47,7 +48,11 @@ export const editNode = (x: Actionable) =>
   openEdit("nodes", x, {
     fields: [SITE, LABELS, NOTES],
     values: (n) => ({ site: n.site ?? "", labels: labelLines(n.labels), notes: n.notes ?? "" }),
-    settings: (v) => ({ site: text(v.site), labels: labelsOf(v.labels), notes: text(v.notes) }),
+    settings: (v) => ({
+      site: text(v.site),
+      labels: labelsOf(text(v.labels)),
+      notes: text(v.notes),
+    }),
   });
 
 const POOL: Field = { name: "pool", label: "field.pool", type: "names", from: "pools" };
@@ -55,7 +60,11 @@ export const editGpu = (x: Actionable) =>
   openEdit("gpus", x, {
     fields: [POOL, LABELS, NOTES],
     values: (g) => ({ pool: g.pool ?? "", labels: labelLines(g.labels), notes: g.notes ?? "" }),
-    settings: (v) => ({ pool: text(v.pool), labels: labelsOf(v.labels), notes: text(v.notes) }),
+    settings: (v) => ({
+      pool: text(v.pool),
+      labels: labelsOf(text(v.labels)),
+      notes: text(v.notes),
+    }),
   });
 
 export const admitGpu = (x: Actionable) =>

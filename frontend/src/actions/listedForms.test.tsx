@@ -3,9 +3,9 @@ import { cleanup, fireEvent, screen } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { cache, refresh } from "../api/cache";
 import { Problem, api } from "../api/client";
+import type { Actionable } from "../model/kinds";
 import { ToastRegion } from "../ui/toasts";
 import { show } from "./answeringServer";
-import type { Actionable } from "./kinds";
 import { perform, specsOf } from "./registry";
 
 const QUOTA = { kind: "quotas", id: "4", name: "default" } as const;

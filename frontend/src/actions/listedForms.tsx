@@ -1,11 +1,11 @@
 // Dialogs of the actions on objects that only lists show.
-import { requestOf, valuesOf, FIELDS as DEFINITION_FIELDS } from "../alarms/definitionForm";
 import type { Schema } from "../api/client";
+import type { Actionable } from "../model/kinds";
 import { t } from "../text/text";
 import type { Field, FormValues } from "../ui/fields";
+import { requestOf, valuesOf, FIELDS as DEFINITION_FIELDS } from "./definitionForm";
 import { openEdit } from "./edit";
 import { NOTES, renamer } from "./forms";
-import type { Actionable } from "./kinds";
 import * as send from "./listedRequests";
 import { openForm } from "./openForm";
 import { PRIVILEGES } from "./privileges";

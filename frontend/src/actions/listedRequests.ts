@@ -1,7 +1,7 @@
 // Requests of the actions on objects that only lists show.
 import { api, idempotencyKey, unwrap } from "../api/client";
+import type { Actionable } from "../model/kinds";
 import { turn } from "./edit";
-import type { Actionable } from "./kinds";
 
 const roleAt = (role_id: string) => ({ params: { path: { role_id } } });
 export const deleteRole = async (id: string) =>

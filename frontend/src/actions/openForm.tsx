@@ -1,9 +1,9 @@
 // Dialog with the form of an action on an object.
+import type { Actionable } from "../model/kinds";
 import { type Key, t } from "../text/text";
 import { FormDialog, type FormDialogProps } from "../ui/FormDialog";
 import { change } from "./change";
 import { openDialog } from "./dialogs";
-import type { Actionable } from "./kinds";
 
 type Options = Pick<FormDialogProps, "fields" | "submit"> & Partial<FormDialogProps>;
 

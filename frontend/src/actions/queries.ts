@@ -2,7 +2,7 @@
 // rows that appear or change within BATCH_MS of each other ask in one request.
 import { useQuery } from "@tanstack/react-query";
 import { type Schema, api, unwrap } from "../api/client";
-import type { Actionable } from "./kinds";
+import type { Actionable } from "../model/kinds";
 
 export type Answer = Schema<"Action">;
 const MAX_OBJECTS = 500;

@@ -1,9 +1,9 @@
 // The registry of actions: button, kebab, right-click, bulk bar and palette show it in this order.
+import type { Actionable } from "../model/kinds";
+import { t } from "../text/text";
 import { toast, toastFailure } from "../ui/toasts";
 import { ask } from "../ui/confirm";
-import { t } from "../text/text";
 import { change, changeEach } from "./change";
-import type { Actionable } from "./kinds";
 import { LISTED_SPECS } from "./listedSpecs";
 import { LossOf } from "./Loss";
 import * as send from "./requests";

@@ -1,7 +1,7 @@
 // Requests of the actions.
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import type { Actionable } from "../model/kinds";
 import { turn } from "./edit";
-import type { Actionable } from "./kinds";
 
 const headers = () => idempotencyKey();
 

@@ -1,5 +1,5 @@
+import type { Actionable } from "../model/kinds";
 import type { Key } from "../text/text";
-import type { Actionable } from "./kinds";
 
 /** An action of the registry on objects of one kind. */
 export interface Spec {

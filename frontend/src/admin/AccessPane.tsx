@@ -2,11 +2,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Label, LabelGroup, TextInput } from "@patternfly/react-core";
 import { useDeferredValue, useState } from "react";
-import { useAccount } from "../account/account";
-import type { Target } from "../actions/kinds";
 import { type Schema, api, unwrap } from "../api/client";
+import { useAccount } from "../model/account";
+import type { Target } from "../model/kinds";
+import { type Column, DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
-import { type Column, DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";
 import { roleText } from "./place";

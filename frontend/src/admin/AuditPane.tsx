@@ -14,12 +14,12 @@ import {
 } from "@patternfly/react-core";
 import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useAccount } from "../account/account";
 import { openDialog } from "../actions/dialogs";
 import { type Schema, api, unwrap } from "../api/client";
-import { dateTime, humanize } from "../format";
+import { useAccount } from "../model/account";
+import { dateTime, humanize } from "../model/format";
+import { type Column, DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
-import { type Column, DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { Properties } from "../ui/Properties";
 import { ErrorState, ForbiddenState, LoadingState } from "../ui/states";

@@ -1,9 +1,9 @@
 // Role bindings that concern one object, with their removal.
 import { useQuery } from "@tanstack/react-query";
-import type { Actionable } from "../actions/kinds";
 import { type Schema, api, readAllPages, unwrap } from "../api/client";
+import type { Actionable } from "../model/kinds";
+import { DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
-import { DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";
 import { placeText } from "./place";

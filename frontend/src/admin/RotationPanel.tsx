@@ -3,7 +3,7 @@ import { Button, Label, List, ListItem } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import { change } from "../actions/change";
 import { type Schema, api, unwrap } from "../api/client";
-import { dateTime } from "../format";
+import { dateTime } from "../model/format";
 import { coded, t } from "../text/text";
 import { ask } from "../ui/confirm";
 import { Panel } from "../ui/Panel";

@@ -5,13 +5,13 @@ import { ROLE_FIELDS } from "../actions/listedForms";
 import { PRIVILEGES } from "../actions/privileges";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
 import type { RowOf } from "../api/lists";
-import { ago, dateTime } from "../format";
+import { ago, dateTime } from "../model/format";
+import { shellLine } from "../model/shellLine";
+import type { Column } from "../tables/DataTable";
+import { ListPane } from "../tables/ListPane";
 import { t } from "../text/text";
-import type { Column } from "../ui/DataTable";
 import type { FormValues, Field } from "../ui/fields";
-import { shellLine } from "../ui/shellLine";
 import { bindingActionable } from "./BindingTable";
-import { ListPane } from "./ListPane";
 import { PLACES, placeText } from "./place";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");

@@ -3,11 +3,11 @@ import { POOL_FIELDS, poolCommand, poolSettings } from "../actions/forms";
 import { QUOTA_FIELDS, quotaSettings } from "../actions/listedForms";
 import { createPool } from "../actions/requests";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
-import { dateTime, gpuCount } from "../format";
+import { dateTime, gpuCount } from "../model/format";
+import { shellLine } from "../model/shellLine";
+import { ListPane } from "../tables/ListPane";
 import { t } from "../text/text";
 import type { Field } from "../ui/fields";
-import { shellLine } from "../ui/shellLine";
-import { ListPane } from "./ListPane";
 
 const POOLS = "pools.manage";
 const ACCOUNTS = "accounts.manage";

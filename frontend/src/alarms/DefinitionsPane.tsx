@@ -1,12 +1,12 @@
 // Alarm definitions with their form. Those of the product are changed and disabled, not deleted.
 import { Label } from "@patternfly/react-core";
-import { ListPane } from "../admin/ListPane";
-import type { Actionable } from "../actions/kinds";
+import { FIELDS, requestOf, valuesOf } from "../actions/definitionForm";
 import { type AlarmDefinition, api, unwrap } from "../api/client";
+import type { Actionable } from "../model/kinds";
+import { ListPane } from "../tables/ListPane";
+import type { Column } from "../tables/DataTable";
 import { coded, t } from "../text/text";
-import type { Column } from "../ui/DataTable";
 import { SeverityLabel } from "./AlarmTable";
-import { FIELDS, requestOf, valuesOf } from "./definitionForm";
 
 const placeOf = (d: AlarmDefinition) => d.site ?? d.node ?? d.gpu ?? d.pool;
 const stateOf = (d: AlarmDefinition) => t(d.enabled ? "alarm.enabled" : "alarm.disabled");

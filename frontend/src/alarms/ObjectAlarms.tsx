@@ -1,6 +1,6 @@
 // Open alarms of one object and of what lies below it.
-import type { Target } from "../actions/kinds";
 import { useRows } from "../api/queries";
+import type { Target } from "../model/kinds";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { Loaded } from "../ui/states";

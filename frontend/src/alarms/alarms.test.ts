@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { expect, test } from "vitest";
+import { requestOf, valuesOf } from "../actions/definitionForm";
 import type { Alarm, AlarmDefinition, Gpu, Node } from "../api/client";
 import { treeItems } from "../inventory/treeModel";
 import { alarmsOf, countText, worstOf } from "./alarms";
-import { requestOf, valuesOf } from "./definitionForm";
 
 const alarm = (id: string, more: Partial<Alarm> = {}) =>
   ({ id, severity: "warning", object_id: "x", node_id: null, pool_id: null, ...more }) as Alarm;

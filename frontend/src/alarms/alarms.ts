@@ -1,6 +1,6 @@
 // Alarms: order and counts.
 import type { Alarm } from "../api/client";
-import type { KindName, Target } from "../actions/kinds";
+import type { KindName, Target } from "../model/kinds";
 import { counted } from "../text/text";
 
 const RANK: Record<string, number> = { critical: 0, warning: 1, info: 2 };

@@ -1,9 +1,9 @@
 import { Button } from "@patternfly/react-core";
 import PlusCircleIcon from "@patternfly/react-icons/dist/esm/icons/plus-circle-icon";
-import { useDenied } from "../account/account";
-import { openAllocate } from "../actions/globals";
+import { useDenied } from "../model/account";
 import { t } from "../text/text";
 import { DeniedButton } from "../ui/DeniedButton";
+import { openAllocate } from "./AllocateDialog";
 
 export function AllocateButton() {
   const denied = useDenied("allocations.create");

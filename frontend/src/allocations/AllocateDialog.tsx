@@ -15,14 +15,26 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
 import { change } from "../actions/change";
-import type { Preset } from "../actions/globals";
+import { openDialog } from "../actions/dialogs";
 import { type Allocation, api, idempotencyKey, unwrap } from "../api/client";
 import { allocationsById } from "../api/indexes";
 import { useRows } from "../api/queries";
+import { allocationName, hasEnded } from "../model/allocationNames";
+import {
+  INITIAL,
+  type Wanted,
+  commandLine,
+  curlLine,
+  requestBody,
+} from "../model/allocationRequest";
 import { counted, t } from "../text/text";
 import { BasicFields, MoreFields } from "./AllocateFields";
-import { allocationName, hasEnded } from "./names";
-import { INITIAL, type Wanted, commandLine, curlLine, requestBody } from "./request";
+
+export interface Preset {
+  pool?: string;
+  gpu?: string;
+  percent?: number;
+}
 
 const copyTexts = () => ({ hoverTip: t("common.copy"), clickTip: t("common.copied") });
 
@@ -95,7 +107,7 @@ function Result({ created, onClose }: { created: Allocation; onClose: () => void
   );
 }
 
-export function AllocateDialog({ onClose, preset = {} }: { onClose: () => void; preset?: Preset }) {
+function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Preset }) {
   const gpu = useRows("gpu").find((g) => g.id === preset.gpu);
   const [wanted, setWanted] = useState<Wanted>({
     ...INITIAL,
@@ -182,3 +194,6 @@ export function AllocateDialog({ onClose, preset = {} }: { onClose: () => void; 
     </Modal>
   );
 }
+
+export const openAllocate = (preset: Preset = {}) =>
+  openDialog((close) => <AllocateDialog onClose={close} preset={preset} />);

@@ -14,9 +14,9 @@ import {
 import { useQuery } from "@tanstack/react-query";
 import { listQuery } from "../api/lists";
 import { useRows } from "../api/queries";
-import { gib } from "../format";
+import { gib } from "../model/format";
+import { MODES, type Wanted, isWhole } from "../model/allocationRequest";
 import { coded, counted, t } from "../text/text";
-import { MODES, type Wanted, isWhole } from "./request";
 
 const HOURS = [1, 4, 8, 24, 72, 168];
 const MAX_GPUS = 16;

@@ -1,9 +1,9 @@
 import { Card, CardBody, CardTitle, Label } from "@patternfly/react-core";
 import type { Allocation } from "../api/client";
-import { dateTime } from "../format";
+import { dateTime } from "../model/format";
+import { allocationName, hasEnded, requestText } from "../model/allocationNames";
+import { type Column, DataTable } from "../tables/DataTable";
 import { coded, t } from "../text/text";
-import { type Column, DataTable } from "../ui/DataTable";
-import { allocationName, hasEnded, requestText } from "./names";
 import { ReleaseButton } from "./ReleaseButton";
 
 const STATUS = {

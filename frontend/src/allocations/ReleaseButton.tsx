@@ -1,7 +1,7 @@
 import { QuickAction } from "../actions/QuickAction";
 import type { Allocation } from "../api/client";
+import { allocationName } from "../model/allocationNames";
 import { t } from "../text/text";
-import { allocationName } from "./names";
 
 /** Button of the most frequent action; it asks before it releases. */
 export function ReleaseButton({ allocation: a }: { allocation: Allocation }) {

@@ -2,8 +2,8 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
 import type { Allocation } from "../api/client";
-import { computeText } from "./computeShare";
-import { requestText } from "./names";
+import { computeText } from "../model/computeShare";
+import { requestText } from "../model/allocationNames";
 import { Resizing } from "./Resizing";
 
 afterEach(cleanup);

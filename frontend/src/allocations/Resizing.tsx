@@ -1,7 +1,7 @@
 // What a resize that needs no more capacity waits for.
 import { Alert } from "@patternfly/react-core";
 import type { Schema } from "../api/client";
-import { size } from "../format";
+import { size } from "../model/format";
 import { coded, t } from "../text/text";
 
 export function Resizing({ resize }: { resize: Schema<"Resize"> }) {

@@ -3,12 +3,12 @@ import { Link } from "@tanstack/react-router";
 import type { Session } from "../api/client";
 import { allocationsById } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { dateTime, number, size } from "../format";
+import { dateTime, number, size } from "../model/format";
+import { isolationText } from "../model/isolation";
+import { allocationName } from "../model/allocationNames";
+import { type Column, DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
-import { type Column, DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
-import { isolationText } from "./isolation";
-import { allocationName } from "./names";
 
 /** CUDA functions that the program called and that Busbar does not support. */
 export function RefusedCalls({ names }: { names: string[] }) {

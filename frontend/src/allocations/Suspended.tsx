@@ -1,6 +1,6 @@
 import { Alert } from "@patternfly/react-core";
 import type { Allocation } from "../api/client";
-import { size } from "../format";
+import { size } from "../model/format";
 import { coded, t } from "../text/text";
 
 /** Progress of a suspension, or the failure of the last one. */

@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useMemo } from "react";
 import type { Gpu } from "../api/client";
 import { useSamples, watch } from "../api/samples";
+import { gpuName } from "../tables/ObjectLink";
 import { t } from "../text/text";
-import { gpuName } from "../ui/ObjectLink";
 import { type Metric, MetricsPanel } from "./MetricsPanel";
 import { liveSeries } from "./series";
 

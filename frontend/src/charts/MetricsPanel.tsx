@@ -2,7 +2,7 @@
 import { Button, Skeleton, ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { Suspense, lazy, useMemo, useState } from "react";
-import { dateTime, number } from "../format";
+import { dateTime, number } from "../model/format";
 import { type Key, t } from "../text/text";
 import { downloadCsv } from "../ui/csv";
 import { Panel } from "../ui/Panel";

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { number } from "../format";
+import { number } from "../model/format";
 import { locale } from "../text/text";
 import type { Series } from "./series";
 

@@ -3,13 +3,13 @@ import { Link } from "@tanstack/react-router";
 import type { Gpu } from "../api/client";
 import { partitionsByGpu } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { gib } from "../format";
 import { allocated } from "../inventory/capacity";
 import { gpuTrouble, isHeld } from "../inventory/gpuState";
 import { SimulatedLabel } from "../inventory/Simulated";
+import { gib } from "../model/format";
+import { type Column, DataTable } from "../tables/DataTable";
+import { gpuName } from "../tables/ObjectLink";
 import { t } from "../text/text";
-import { type Column, DataTable } from "../ui/DataTable";
-import { gpuName } from "../ui/ObjectLink";
 
 type Row = Gpu & { allocated: number };
 

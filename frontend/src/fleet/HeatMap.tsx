@@ -7,10 +7,10 @@ import type { Gpu, Node } from "../api/client";
 import { gpusByNode, partitionsByGpu } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { latestSample, watch } from "../api/samples";
-import { number } from "../format";
 import { allocated } from "../inventory/capacity";
+import { number } from "../model/format";
+import { gpuName } from "../tables/ObjectLink";
 import { t } from "../text/text";
-import { gpuName } from "../ui/ObjectLink";
 import { Panel } from "../ui/Panel";
 import { useStored } from "../ui/stored";
 import {

@@ -1,11 +1,11 @@
 import type { Node } from "../api/client";
 import { gpusByNode } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { ago } from "../format";
 import { NodeState } from "../inventory/NodeState";
 import { healthText } from "../inventory/capacity";
+import { ago } from "../model/format";
+import { DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
-import { DataTable } from "../ui/DataTable";
 import { Panel } from "../ui/Panel";
 import { labelText } from "../ui/Properties";
 

@@ -19,10 +19,11 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
+import { openDialog } from "../actions/dialogs";
 import { Problem, type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
+import { shellLine } from "../model/shellLine";
 import { t } from "../text/text";
-import { shellLine } from "../ui/shellLine";
 
 interface HostKey {
   sha256: string;
@@ -74,7 +75,7 @@ function TaskProgress({ task }: { task: Task }) {
   );
 }
 
-export function AddNodeDialog({ onClose }: { onClose: () => void }) {
+function AddNodeDialog({ onClose }: { onClose: () => void }) {
   const [address, setAddress] = useState("");
   const [port, setPort] = useState("22");
   const [username, setUsername] = useState("root");
@@ -264,3 +265,5 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
     </Modal>
   );
 }
+
+export const openAddNode = () => openDialog((close) => <AddNodeDialog onClose={close} />);

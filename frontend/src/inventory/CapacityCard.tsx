@@ -5,7 +5,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, type Capacity, unwrap } from "../api/client";
-import { gib, gpuCount } from "../format";
+import { gib, gpuCount } from "../model/format";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { QueryState } from "../ui/states";

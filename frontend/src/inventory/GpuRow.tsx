@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { openContextMenu } from "../actions/ActionMenu";
 import type { Gpu } from "../api/client";
-import { gib } from "../format";
+import { gib } from "../model/format";
 import { DuplicateLine } from "./DuplicateGpu";
 import { PartitionBar } from "./PartitionBar";
 

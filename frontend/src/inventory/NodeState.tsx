@@ -1,6 +1,6 @@
 import { Label } from "@patternfly/react-core";
 import type { Node } from "../api/client";
-import { ago } from "../format";
+import { ago } from "../model/format";
 import { t } from "../text/text";
 import { healthOf, healthText } from "./capacity";
 import { SimulatedLabel } from "./Simulated";

@@ -2,15 +2,15 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
-import type { Gpu, Partition } from "../api/client";
 import {
   RouterProvider,
   createMemoryHistory,
   createRootRoute,
   createRouter,
 } from "@tanstack/react-router";
-import { AccountContext } from "../account/account";
+import type { Gpu, Partition } from "../api/client";
 import type { Me } from "../api/client";
+import { AccountContext } from "../model/account";
 import { PartitionBar } from "./PartitionBar";
 import { tonesOf } from "./capacity";
 

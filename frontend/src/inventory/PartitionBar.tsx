@@ -3,14 +3,14 @@
 import { Tooltip } from "@patternfly/react-core";
 import { Link } from "@tanstack/react-router";
 import { type RefObject, useRef, useState } from "react";
-import { useAccount } from "../account/account";
 import { openContextMenu } from "../actions/ActionMenu";
-import { openAllocate } from "../actions/globals";
-import { allocationName } from "../allocations/names";
+import { openAllocate } from "../allocations/AllocateDialog";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
 import { allocationsById, sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { gib } from "../format";
+import { useAccount } from "../model/account";
+import { allocationName } from "../model/allocationNames";
+import { gib } from "../model/format";
 import { coded, t } from "../text/text";
 import { allocated, partitionsOf, tonesOf } from "./capacity";
 import { isCapacity } from "./gpuState";

@@ -1,6 +1,6 @@
 // State of a GPU in words.
 import type { Gpu } from "../api/client";
-import { size } from "../format";
+import { size } from "../model/format";
 import { t } from "../text/text";
 
 /** Return whether nothing is placed on the GPU until an operator acts. */

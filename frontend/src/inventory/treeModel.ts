@@ -1,8 +1,8 @@
 // Rows of the inventory tree for its three views. Pure functions of the cached lists.
-import type { Target } from "../actions/kinds";
-import { allocationName, hasEnded } from "../allocations/names";
 import type { Alarm, Allocation, Gpu, Node, Partition, Pool } from "../api/client";
 import { allocationsById, gpusByNode, grouping, partitionsByGpu } from "../api/indexes";
+import type { Target } from "../model/kinds";
+import { allocationName, hasEnded } from "../model/allocationNames";
 import { t } from "../text/text";
 import { type NodeHealth, allocated, healthOf, healthText } from "./capacity";
 import { gpuTrouble } from "./gpuState";

@@ -15,10 +15,10 @@ import { AcknowledgeButton } from "../alarms/AcknowledgeButton";
 import { AlarmObject, SeverityLabel } from "../alarms/AlarmTable";
 import { STATUS } from "../alarms/alarms";
 import type { Alarm, Task } from "../api/client";
-import { dateTime } from "../format";
+import { dateTime } from "../model/format";
+import { PathLink } from "../tables/ObjectLink";
 import { openTaskLog, taskName, taskReason } from "../tasks/TaskTable";
 import { counted, t } from "../text/text";
-import { PathLink } from "../ui/ObjectLink";
 import { Loaded, StateBlock } from "../ui/states";
 import { type Notices, SHOWN } from "./notices";
 

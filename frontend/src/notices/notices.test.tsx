@@ -8,10 +8,10 @@ import {
 } from "@tanstack/react-router";
 import { act, cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { AccountContext } from "../account/account";
 import { answerActions } from "../actions/answeringServer";
 import type { Alarm, Me, Task } from "../api/client";
 import { applyChanges } from "../api/feed";
+import { AccountContext } from "../model/account";
 import { setLanguage } from "../text/text";
 import { NoticeBell } from "./NoticeBell";
 import { NoticeDrawer } from "./NoticeDrawer";

@@ -1,9 +1,9 @@
 // What the user should know: open alarms without acknowledgement, and own tasks that failed.
 import { useMemo } from "react";
-import { useAccount } from "../account/account";
 import { rankOf } from "../alarms/alarms";
 import type { Alarm, Task } from "../api/client";
 import { useRows } from "../api/queries";
+import { useAccount } from "../model/account";
 import { useStoredIds } from "../ui/storedIds";
 
 export interface Notices {

@@ -3,16 +3,16 @@ import { Modal, ModalBody, SearchInput } from "@patternfly/react-core";
 import { useQueries } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import { useAccount } from "../account/account";
-import type { Target } from "../actions/kinds";
 import { useActions } from "../actions/queries";
 import { perform } from "../actions/registry";
 import { listQuery } from "../api/lists";
 import { useRows } from "../api/queries";
-import { globalActions } from "../actions/globals";
-import { visiblePages } from "../pages";
+import { useAccount } from "../model/account";
+import type { Target } from "../model/kinds";
+import { visiblePages } from "../model/mainPages";
 import { t } from "../text/text";
 import { type Entry, objectEntries, search } from "./entries";
+import { globalActions } from "./globalActions";
 
 function useEntries(query: string): Entry[] {
   const { me } = useAccount();

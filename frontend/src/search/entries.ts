@@ -1,10 +1,10 @@
 // The palette finds pages, objects and actions. It matches words in any order.
-import type { Target } from "../actions/kinds";
 import { specsOf } from "../actions/registry";
 import type { Spec } from "../actions/spec";
-import { allocationName } from "../allocations/names";
-import type { Inventory } from "../inventory/treeModel";
 import type { Session } from "../api/client";
+import type { Inventory } from "../inventory/treeModel";
+import type { Target } from "../model/kinds";
+import { allocationName } from "../model/allocationNames";
 import { t } from "../text/text";
 import { bestFirst } from "./ranking";
 

@@ -1,8 +1,8 @@
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import type { Event } from "../api/client";
-import { dateTime, humanize } from "../format";
+import { dateTime, humanize } from "../model/format";
+import { PathLink } from "../tables/ObjectLink";
 import { coded, t } from "../text/text";
-import { PathLink } from "../ui/ObjectLink";
 
 export const eventName = (e: Event) => coded("event", e.kind, humanize(e.kind));
 

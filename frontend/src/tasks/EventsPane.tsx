@@ -12,7 +12,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Event, api, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
-import { humanize } from "../format";
+import { humanize } from "../model/format";
 import { catalogue } from "../text/catalogue";
 import { coded, t } from "../text/text";
 import { downloadCsv } from "../ui/csv";

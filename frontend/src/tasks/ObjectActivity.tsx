@@ -1,7 +1,7 @@
 // Alarms, tasks and events of one object, also of what lies below it.
-import type { Target } from "../actions/kinds";
 import { ObjectAlarms } from "../alarms/ObjectAlarms";
 import { useRows } from "../api/queries";
+import type { Target } from "../model/kinds";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { Loaded } from "../ui/states";

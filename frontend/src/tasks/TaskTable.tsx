@@ -12,9 +12,9 @@ import { useQuery } from "@tanstack/react-query";
 import { openDialog } from "../actions/dialogs";
 import { QuickAction } from "../actions/QuickAction";
 import { type Task, api, readAllPages, unwrap } from "../api/client";
-import { dateTime, humanize, time } from "../format";
+import { dateTime, humanize, time } from "../model/format";
+import { PathLink } from "../tables/ObjectLink";
 import { coded, t } from "../text/text";
-import { PathLink } from "../ui/ObjectLink";
 import { QueryState } from "../ui/states";
 
 export const taskName = (task: Task) => coded("task", task.kind, humanize(task.kind));
