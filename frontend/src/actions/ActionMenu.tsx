@@ -69,19 +69,17 @@ function Items({
 
 const Loading = () => <Spinner size="sm" aria-label={t("state.loading")} />;
 
+interface ActionMenuProps {
+  targets: Actionable[];
+  text?: string;
+  done?: () => void;
+}
+
 /**
  * Kebab of one row or page, or the button of the bulk bar. Its items are read when it is pressed,
  * and it opens with all of them: a menu that grows moves under the pointer.
  */
-export function ActionMenu({
-  targets,
-  text,
-  done,
-}: {
-  targets: Actionable[];
-  text?: string;
-  done?: () => void;
-}) {
+export function ActionMenu({ targets, text, done }: ActionMenuProps) {
   const [isPressed, setPressed] = useState(false);
   const offers = useOffers(targets, isPressed);
   const isOpen = isPressed && Boolean(offers);

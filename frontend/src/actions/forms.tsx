@@ -76,31 +76,32 @@ export const admitGpu = (x: Actionable) =>
 export const resizeAllocation = (x: Actionable) =>
   openEdit("allocations", x, RESIZING(x.id), "action.resize", { verb: t("action.resize") });
 const isWhole = (v: FormValues) => v.compute_mode === "exclusive";
+const SIZE_FIELDS: Field[] = [
+  {
+    name: "percent",
+    label: "field.percent",
+    type: "number",
+    help: "help.percent",
+    isHidden: isWhole,
+  },
+  {
+    name: "memory_bytes",
+    label: "field.memoryGib",
+    type: "number",
+    help: "help.memoryGib",
+    isHidden: isWhole,
+  },
+  {
+    name: "compute_mode",
+    label: "allocate.mode",
+    type: "select",
+    required: true,
+    options: MODES,
+    textOf: (mode) => coded("compute_mode.help", mode, mode),
+  },
+];
 export const RESIZING = (id: string): Edit<"allocations"> => ({
-  fields: [
-    {
-      name: "percent",
-      label: "field.percent",
-      type: "number",
-      help: "help.percent",
-      isHidden: isWhole,
-    },
-    {
-      name: "memory_bytes",
-      label: "field.memoryGib",
-      type: "number",
-      help: "help.memoryGib",
-      isHidden: isWhole,
-    },
-    {
-      name: "compute_mode",
-      label: "allocate.mode",
-      type: "select",
-      required: true,
-      options: MODES,
-      textOf: (mode) => coded("compute_mode.help", mode, mode),
-    },
-  ],
+  fields: SIZE_FIELDS,
   values: (a) => ({
     percent: String(a.percent ?? ""),
     memory_bytes: String((a.memory_bytes ?? 0) / 2 ** 30),

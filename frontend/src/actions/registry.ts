@@ -169,51 +169,46 @@ async function showDialog(spec: Spec, show: NonNullable<Spec["open"]>, x: Action
   }
 }
 
-/** Take an action: at once, in its dialog, or after a confirmation if it destroys. */
-export async function perform(spec: Spec, targets: Actionable[]): Promise<void> {
+type Run = NonNullable<Spec["run"]>;
+
+function runEach(spec: Spec, targets: Actionable[], run: Run): Promise<void> {
+  return changeEach(
+    targets,
+    (x) => done(spec, x),
+    (x) => failed(spec, x),
+    run,
+  );
+}
+
+/** Return the way that the confirmation offers in place of the action. */
+const gentlerWay = ({ label, run }: NonNullable<Spec["gentler"]>, x: Actionable) => ({
+  verb: t(label),
+  run: async () => {
+    await run(x);
+    toast("success", t("result.done", { action: t(label), name: x.name }));
+  },
+});
+
+function askFirst(spec: Spec, targets: [Actionable, ...Actionable[]], run: Run) {
   const [first] = targets;
-  if (!first) return;
-  if (spec.open) return showDialog(spec, spec.open, first);
-  const run = spec.run as NonNullable<Spec["run"]>;
-  if (!spec.danger && !spec.confirm)
-    return changeEach(
-      targets,
-      (x) => done(spec, x),
-      (x) => failed(spec, x),
-      run,
-    );
+  const isOne = targets.length === 1;
   const names = targets.map((x) => x.name).join(", ");
-  const { gentler } = spec;
   ask({
     title: t("confirm.title", { action: t(spec.label), name: names }),
     body: spec.confirm ? t(spec.confirm) : LossOf({ action: spec.name, targets }),
     ...(spec.confirm ? { isHarmless: true } : {}),
     verb: t(spec.label),
-    run: async () => {
-      if (targets.length === 1) await change(done(spec, first), () => run(first));
-      else
-        await changeEach(
-          targets,
-          (x) => done(spec, x),
-          (x) => failed(spec, x),
-          run,
-        );
-    },
-    ...(gentler && targets.length === 1
-      ? {
-          gentler: {
-            verb: t(gentler.label),
-            run: () =>
-              gentler
-                .run(first)
-                .then(() =>
-                  toast(
-                    "success",
-                    t("result.done", { action: t(gentler.label), name: first.name }),
-                  ),
-                ),
-          },
-        }
-      : {}),
+    run: () => (isOne ? change(done(spec, first), () => run(first)) : runEach(spec, targets, run)),
+    ...(spec.gentler && isOne ? { gentler: gentlerWay(spec.gentler, first) } : {}),
   });
+}
+
+/** Take an action: at once, in its dialog, or after a confirmation if it destroys. */
+export async function perform(spec: Spec, targets: Actionable[]): Promise<void> {
+  const [first, ...others] = targets;
+  if (!first) return;
+  if (spec.open) return showDialog(spec, spec.open, first);
+  const run = spec.run as Run;
+  if (!spec.danger && !spec.confirm) return runEach(spec, targets, run);
+  askFirst(spec, [first, ...others], run);
 }

@@ -4,7 +4,7 @@ import ColumnsIcon from "@patternfly/react-icons/dist/esm/icons/columns-icon";
 import { useId, useRef, useState } from "react";
 import { t } from "../text/text";
 import type { ColumnChoice } from "./columnChoice";
-import type { Column } from "./DataTable";
+import type { Column } from "./columns";
 
 interface ColumnChooserProps<R> {
   label: string;
@@ -33,6 +33,12 @@ function Boxes<R>({ columns, choice }: Omit<ColumnChooserProps<R>, "label">) {
   );
 }
 
+const DefaultButton = ({ hidden, reset }: { hidden: number; reset: () => void }) => (
+  <Button variant="link" isInline isAriaDisabled={!hidden} onClick={reset}>
+    {t("columns.default")}
+  </Button>
+);
+
 export function ColumnChooser<R>({ label, columns, choice }: ColumnChooserProps<R>) {
   const [open, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
@@ -56,11 +62,7 @@ export function ColumnChooser<R>({ label, columns, choice }: ColumnChooserProps<
       headerContent={t("columns.of", { columns: t("columns.all"), what: label })}
       headerComponent="h3"
       bodyContent={<Boxes columns={columns} choice={choice} />}
-      footerContent={
-        <Button variant="link" isInline isAriaDisabled={!hidden} onClick={choice.reset}>
-          {t("columns.default")}
-        </Button>
-      }
+      footerContent={<DefaultButton hidden={hidden} reset={choice.reset} />}
     >
       <Button
         ref={button}

@@ -75,34 +75,43 @@ function CreateButton({ form }: { form: NewRow }) {
   );
 }
 
+type Removal<N extends ListName> = NonNullable<ListPaneProps<N>["remove"]>;
+
+function askRemoval<N extends ListName>(remove: Removal<N>, row: RowOf<N>) {
+  const name = remove.name(row);
+  ask({
+    title: t("confirm.title", { action: t("action.delete"), name }),
+    body: <p>{t("loss.final")}</p>,
+    verb: t("action.delete"),
+    run: () =>
+      change(t("result.done", { action: t("action.delete"), name }), () => remove.send(row)),
+  });
+}
+
+function RemoveButton<N extends ListName>({ remove, row }: { remove: Removal<N>; row: RowOf<N> }) {
+  const { me } = useAccount();
+  if (!me.privileges.includes(remove.privilege)) return null;
+  return (
+    <Button
+      variant="link"
+      isInline
+      isDanger
+      aria-label={t("form.title", { action: t("action.delete"), name: remove.name(row) })}
+      onClick={() => askRemoval(remove, row)}
+    >
+      {t("action.delete")}
+    </Button>
+  );
+}
+
+type WithId<R> = R & { id: string };
+/** Return the rows with ids: a built-in row has none of its own. */
+const withIds = <N extends ListName>(rows: readonly RowOf<N>[]) =>
+  rows.map((r) => ({ ...r, id: r.id ?? ("name" in r ? r.name : "") })) as WithId<RowOf<N>>[];
+
 export function ListPane<N extends ListName>(props: ListPaneProps<N>) {
   const { list, title, columns, target, actionable, create, remove, empty, hasBulk } = props;
-  const { me } = useAccount();
   const query = useQuery(listQuery(list));
-  const mayRemove = remove && me.privileges.includes(remove.privilege);
-  const askRemoval = (row: RowOf<N>) => {
-    if (!remove) return;
-    const name = remove.name(row);
-    ask({
-      title: t("confirm.title", { action: t("action.delete"), name }),
-      body: <p>{t("loss.final")}</p>,
-      verb: t("action.delete"),
-      run: () =>
-        change(t("result.done", { action: t("action.delete"), name }), () => remove.send(row)),
-    });
-  };
-  const rowEnd = (row: RowOf<N>) =>
-    mayRemove && (
-      <Button
-        variant="link"
-        isInline
-        isDanger
-        aria-label={t("form.title", { action: t("action.delete"), name: remove.name(row) })}
-        onClick={() => askRemoval(row)}
-      >
-        {t("action.delete")}
-      </Button>
-    );
   return (
     <Panel title={t(title)}>
       <QueryState query={query}>
@@ -110,16 +119,13 @@ export function ListPane<N extends ListName>(props: ListPaneProps<N>) {
           <DataTable
             table={list}
             label={t(title)}
-            // A built-in row has no id of its own.
-            rows={
-              rows.map((r) => ({ ...r, id: r.id ?? ("name" in r ? r.name : "") })) as (RowOf<N> & {
-                id: string;
-              })[]
-            }
-            columns={columns as readonly Column<RowOf<N> & { id: string }>[]}
+            rows={withIds<N>(rows)}
+            columns={columns as readonly Column<WithId<RowOf<N>>>[]}
             {...(target ? { target } : {})}
             {...(actionable ? { actionable } : {})}
-            {...(remove ? { rowEnd } : {})}
+            {...(remove
+              ? { rowEnd: (row: RowOf<N>) => <RemoveButton remove={remove} row={row} /> }
+              : {})}
             hasBulk={Boolean(hasBulk)}
             toolbar={create && <CreateButton form={create} />}
             empty={<StateBlock level="h3" title={t(empty ?? "state.none")} />}

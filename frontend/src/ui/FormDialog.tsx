@@ -13,7 +13,7 @@ import {
   ModalFooter,
   ModalHeader,
 } from "@patternfly/react-core";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type ComponentProps, type FormEvent, type ReactNode, useState } from "react";
 import { t } from "../text/text";
 import { Conflict, ConflictChoice } from "./Conflict";
 import { type Field, FieldInput, type FieldValue, type FormValues } from "./fields";
@@ -36,16 +36,13 @@ export interface FormDialogProps {
   close: () => void;
 }
 
-export function FormDialog(props: FormDialogProps) {
-  const { title, description, fields, initial = {}, verb, submit, command, close } = props;
-  const { isUnchanged = () => false } = props;
+/** The values of a form, and what came of its last submission. */
+function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   const [values, setValues] = useState<FormValues>(initial);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
   const [conflict, setConflict] = useState<Conflict | null>(null);
   const [result, setResult] = useState<ReactNode>(props.result ?? null);
-  const shown = fields.filter((f) => !f.isHidden?.(values));
-  const missing = shown.some((f) => f.required && !values[f.name]);
   const put = (name: string, value: FieldValue) => setValues((old) => ({ ...old, [name]: value }));
   const fail = (problem: unknown) => {
     const found = problem instanceof Conflict ? problem : null;
@@ -66,52 +63,81 @@ export function FormDialog(props: FormDialogProps) {
     }
     setBusy(false);
   };
+  return { values, put, busy, error, conflict, result, send };
+}
+
+function FormField({ field, ...input }: ComponentProps<typeof FieldInput>) {
+  return (
+    <FormGroup
+      label={t(field.label)}
+      fieldId={`field-${field.name}`}
+      isRequired={field.required}
+      role={field.type === "checks" ? "group" : undefined}
+    >
+      <FieldInput field={field} {...input} />
+      {field.help && (
+        <FormHelperText>
+          <HelperText>
+            <HelperTextItem>{t(field.help)}</HelperTextItem>
+          </HelperText>
+        </FormHelperText>
+      )}
+    </FormGroup>
+  );
+}
+
+/** The same as a command. */
+function AsCommand({ command }: { command: string }) {
+  return (
+    <FormGroup label={t("common.sameCommand")} fieldId="as-command">
+      <ClipboardCopy
+        isReadOnly
+        hoverTip={t("common.copy")}
+        clickTip={t("common.copied")}
+        textAriaLabel={t("common.command")}
+      >
+        {command}
+      </ClipboardCopy>
+    </FormGroup>
+  );
+}
+
+interface FieldsProps {
+  form: ReturnType<typeof useForm>;
+  shown: Field[];
+  command: FormDialogProps["command"];
+}
+
+function Fields({ form, shown, command }: FieldsProps) {
+  const { values, put, error, conflict, send } = form;
+  return (
+    <Form id="form" onSubmit={(e) => void send(e)}>
+      {error && <Alert variant="danger" isInline title={error} component="p" />}
+      {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
+      {shown.map((field, i) => (
+        <FormField
+          key={field.name}
+          field={field}
+          value={values[field.name]}
+          autoFocus={i === 0}
+          onChange={(v) => put(field.name, v)}
+        />
+      ))}
+      {command && <AsCommand command={command(values)} />}
+    </Form>
+  );
+}
+
+export function FormDialog(props: FormDialogProps) {
+  const { title, description, fields, verb, command, close, isUnchanged = () => false } = props;
+  const form = useForm(props);
+  const { values, busy, result } = form;
+  const shown = fields.filter((f) => !f.isHidden?.(values));
+  const missing = shown.some((f) => f.required && !values[f.name]);
   return (
     <Modal isOpen variant="small" onClose={close} aria-labelledby="form-title">
       <ModalHeader title={title} labelId="form-title" description={description} />
-      <ModalBody>
-        {result ?? (
-          <Form id="form" onSubmit={(e) => void send(e)}>
-            {error && <Alert variant="danger" isInline title={error} component="p" />}
-            {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
-            {shown.map((field, i) => (
-              <FormGroup
-                key={field.name}
-                label={t(field.label)}
-                fieldId={`field-${field.name}`}
-                isRequired={field.required}
-                role={field.type === "checks" ? "group" : undefined}
-              >
-                <FieldInput
-                  field={field}
-                  value={values[field.name]}
-                  autoFocus={i === 0}
-                  onChange={(v) => put(field.name, v)}
-                />
-                {field.help && (
-                  <FormHelperText>
-                    <HelperText>
-                      <HelperTextItem>{t(field.help)}</HelperTextItem>
-                    </HelperText>
-                  </FormHelperText>
-                )}
-              </FormGroup>
-            ))}
-            {command && (
-              <FormGroup label={t("common.sameCommand")} fieldId="as-command">
-                <ClipboardCopy
-                  isReadOnly
-                  hoverTip={t("common.copy")}
-                  clickTip={t("common.copied")}
-                  textAriaLabel={t("common.command")}
-                >
-                  {command(values)}
-                </ClipboardCopy>
-              </FormGroup>
-            )}
-          </Form>
-        )}
-      </ModalBody>
+      <ModalBody>{result ?? <Fields {...{ form, shown, command }} />}</ModalBody>
       <ModalFooter>
         {!result && (
           <Button

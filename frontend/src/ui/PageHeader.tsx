@@ -14,38 +14,48 @@ interface PageHeaderProps {
   trail?: readonly (readonly [text: string, to: string])[];
 }
 
-export function PageHeader({ title, detail, labels, actions, trail = [] }: PageHeaderProps) {
+/** Give the window the title, and the heading the focus after navigation. */
+function useHeading(title: string) {
   const heading = useRef<HTMLDivElement>(null);
   useEffect(() => {
     document.title = `${title} – Busbar`;
   }, [title]);
   useEffect(() => {
-    // After navigation the heading takes the focus; the first page leaves it to the browser.
+    // The first page leaves the focus to the browser.
     if (!first && !document.querySelector('[role="dialog"]'))
       heading.current?.querySelector("h1")?.focus({ preventScroll: true });
     first = false;
   }, []);
+  return heading;
+}
+
+function Trail({ title, trail }: Required<Pick<PageHeaderProps, "title" | "trail">>) {
+  return (
+    <Breadcrumb>
+      {trail.map(([text, to]) => (
+        <BreadcrumbItem
+          key={to + text}
+          render={({ className }) => (
+            <Link
+              className={className}
+              to={to.split("?")[0]}
+              search={Object.fromEntries(new URLSearchParams(to.split("?")[1] ?? "")) as never}
+            >
+              {text}
+            </Link>
+          )}
+        />
+      ))}
+      <BreadcrumbItem isActive>{title}</BreadcrumbItem>
+    </Breadcrumb>
+  );
+}
+
+export function PageHeader({ title, detail, labels, actions, trail = [] }: PageHeaderProps) {
+  const heading = useHeading(title);
   return (
     <PageSection className="bb-head">
-      {trail.length > 0 && (
-        <Breadcrumb>
-          {trail.map(([text, to]) => (
-            <BreadcrumbItem
-              key={to + text}
-              render={({ className }) => (
-                <Link
-                  className={className}
-                  to={to.split("?")[0]}
-                  search={Object.fromEntries(new URLSearchParams(to.split("?")[1] ?? "")) as never}
-                >
-                  {text}
-                </Link>
-              )}
-            />
-          ))}
-          <BreadcrumbItem isActive>{title}</BreadcrumbItem>
-        </Breadcrumb>
-      )}
+      {trail.length > 0 && <Trail title={title} trail={trail} />}
       <Flex
         justifyContent={{ default: "justifyContentSpaceBetween" }}
         alignItems={{ default: "alignItemsCenter" }}

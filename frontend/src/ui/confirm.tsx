@@ -22,6 +22,36 @@ function publish(next: Question | null) {
 }
 export const ask = (next: Question) => publish(next);
 
+interface ButtonsProps {
+  asked: Question;
+  busy: boolean;
+  answer: (run: () => Promise<unknown>) => void;
+}
+
+function Buttons({ asked, busy, answer }: ButtonsProps) {
+  const { gentler } = asked;
+  return (
+    <>
+      <Button
+        variant={asked.isHarmless ? "primary" : "danger"}
+        isLoading={busy}
+        isDisabled={busy}
+        onClick={() => answer(asked.run)}
+      >
+        {asked.verb}
+      </Button>
+      {gentler && (
+        <Button variant="secondary" isDisabled={busy} onClick={() => answer(gentler.run)}>
+          {gentler.verb}
+        </Button>
+      )}
+      <Button variant="link" onClick={() => publish(null)}>
+        {t("common.cancel")}
+      </Button>
+    </>
+  );
+}
+
 function Asked({ asked }: { asked: Question }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
@@ -50,26 +80,7 @@ function Asked({ asked }: { asked: Question }) {
         </div>
       </ModalBody>
       <ModalFooter>
-        <Button
-          variant={asked.isHarmless ? "primary" : "danger"}
-          isLoading={busy}
-          isDisabled={busy}
-          onClick={() => void answer(asked.run)}
-        >
-          {asked.verb}
-        </Button>
-        {asked.gentler && (
-          <Button
-            variant="secondary"
-            isDisabled={busy}
-            onClick={() => asked.gentler && void answer(asked.gentler.run)}
-          >
-            {asked.gentler.verb}
-          </Button>
-        )}
-        <Button variant="link" onClick={() => publish(null)}>
-          {t("common.cancel")}
-        </Button>
+        <Buttons {...{ asked, busy }} answer={(run) => void answer(run)} />
       </ModalFooter>
     </Modal>
   );

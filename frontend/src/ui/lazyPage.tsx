@@ -22,49 +22,63 @@ async function reloadForNewVersion() {
   if (entry && !(await response.text()).includes(new URL(entry).pathname)) location.reload();
 }
 
-export function lazyPage(load: () => Promise<Module>): () => ReactNode {
-  let loaded: ComponentType | undefined;
+/** A page, and how to fetch its chunk. */
+interface LazyModule {
+  load: () => Promise<Module>;
+  page?: ComponentType;
+}
 
-  return function LazyPage() {
-    const [Page, setPage] = useState<ComponentType | undefined>(() => loaded);
-    const [failures, setFailures] = useState(0);
-    const [failure, setFailure] = useState<Error>();
+/** Return the page when it is fetched, the number of failures, and a function that tries again. */
+function usePage(lazy: LazyModule) {
+  const [Page, setPage] = useState<ComponentType | undefined>(() => lazy.page);
+  const [failures, setFailures] = useState(0);
+  const [failure, setFailure] = useState<Error>();
 
-    const attempt = useCallback(() => {
-      const loading = failure ? load().catch(() => fetchAgain(failure, failures)) : load();
-      loading.then(
-        (module) => {
-          loaded = module.default;
-          setPage(() => module.default);
-        },
-        (cause: Error) => {
-          setFailure((first) => first ?? cause);
-          setFailures((n) => n + 1);
-          void reloadForNewVersion();
-        },
-      );
-    }, [failure, failures]);
-
-    // biome-ignore lint/correctness/useExhaustiveDependencies: one attempt per failure
-    useEffect(() => {
-      if (loaded) return;
-      const timer = window.setTimeout(attempt, failures ? RETRY_MS : 0);
-      return () => window.clearTimeout(timer);
-    }, [failures]);
-
-    if (Page) return <Page />;
-    if (!failures) return <LoadingState />;
-    return (
-      <StateBlock
-        status="danger"
-        title={t("state.chunk")}
-        body={t("state.chunkBody")}
-        action={
-          <Button variant="secondary" onClick={attempt}>
-            {t("state.retry")}
-          </Button>
-        }
-      />
+  const attempt = useCallback(() => {
+    const { load } = lazy;
+    const loading = failure ? load().catch(() => fetchAgain(failure, failures)) : load();
+    loading.then(
+      (module) => {
+        lazy.page = module.default;
+        setPage(() => module.default);
+      },
+      (cause: Error) => {
+        setFailure((first) => first ?? cause);
+        setFailures((n) => n + 1);
+        void reloadForNewVersion();
+      },
     );
+  }, [lazy, failure, failures]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one attempt per failure
+  useEffect(() => {
+    if (lazy.page) return;
+    const timer = window.setTimeout(attempt, failures ? RETRY_MS : 0);
+    return () => window.clearTimeout(timer);
+  }, [failures]);
+  return { Page, failures, attempt };
+}
+
+function FailedPage({ retry }: { retry: () => void }) {
+  return (
+    <StateBlock
+      status="danger"
+      title={t("state.chunk")}
+      body={t("state.chunkBody")}
+      action={
+        <Button variant="secondary" onClick={retry}>
+          {t("state.retry")}
+        </Button>
+      }
+    />
+  );
+}
+
+export function lazyPage(load: () => Promise<Module>): () => ReactNode {
+  const lazy: LazyModule = { load };
+  return function LazyPage() {
+    const { Page, failures, attempt } = usePage(lazy);
+    if (Page) return <Page />;
+    return failures ? <FailedPage retry={attempt} /> : <LoadingState />;
   };
 }
