@@ -1,6 +1,7 @@
 // Live feed client. Each change carries its row, updates the query cache and invalidates what
 // depends on it: the actions of its object, and the capacity. After a gap, everything is invalidated.
 import type { QueryClient } from "@tanstack/react-query";
+import { CapacityReader } from "./capacityReader";
 import { type Kind, isKind, rowsQuery } from "./queries";
 import { type Fresh, type Row, merged, note, noteWhileRead } from "./rows";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
@@ -12,17 +13,22 @@ interface Change {
   row: Row | null;
 }
 
+interface Hello {
+  type: "hello";
+  epoch: string;
+  sequence: number;
+  resumed: boolean;
+}
 type Message =
-  | { type: "hello"; epoch: string; sequence: number; resumed: boolean }
+  | Hello
   | { type: "changes"; items: Change[] }
   | { type: "resync"; sequence: number }
   | { type: "samples"; gpus: Record<string, Sample[]> };
 
 const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
-/** Kinds whose changes change the capacity, and the least time between two readings of it. */
+/** Kinds whose changes change the capacity. */
 const OF_CAPACITY: ReadonlySet<string> = new Set(["gpu", "node", "partition", "pool"]);
-const CAPACITY_MS = 5_000;
 const UNAUTHENTICATED = 4401;
 const ROLES_CHANGED = 4403;
 
@@ -54,90 +60,101 @@ export function openFeed(
   onState: (live: boolean) => void,
   onSignedOut: () => void,
 ): Feed {
-  let socket: WebSocket | undefined;
-  let closed = false;
-  let delay = MIN_RETRY_MS;
-  let timer = 0;
+  const feed = new LiveFeed(cache, position, onState, onSignedOut);
+  setWatcher((gpus) => feed.send({ type: "watch", gpus }));
+  feed.connect();
+  return feed;
+}
 
-  const send = (message: object) =>
-    socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
-  setWatcher((gpus) => send({ type: "watch", gpus }));
+class LiveFeed implements Feed {
+  private socket: WebSocket | undefined;
+  private isClosed = false;
+  private delay = MIN_RETRY_MS;
+  private timer = 0;
+  private readonly capacity: CapacityReader;
+
+  constructor(
+    private readonly cache: QueryClient,
+    private readonly position: Position,
+    private readonly onState: (live: boolean) => void,
+    private readonly onSignedOut: () => void,
+  ) {
+    this.capacity = new CapacityReader(cache);
+  }
+
+  send(message: object) {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  connect() {
+    const socket = new WebSocket(`wss://${location.host}/api/v1/feed`);
+    this.socket = socket;
+    socket.onopen = () => {
+      const { epoch, sequence } = this.position;
+      this.send({ type: "hello", epoch, sequence });
+    };
+    socket.onmessage = (e) => this.handle(JSON.parse(e.data as string) as Message);
+    socket.onclose = (e) => this.retry(e.code);
+  }
+
+  close() {
+    this.isClosed = true;
+    window.clearTimeout(this.timer);
+    this.capacity.close();
+    setWatcher(() => {});
+    this.socket?.close();
+  }
+
+  private retry(code: number) {
+    this.onState(false);
+    if (this.isClosed) return;
+    if (code === UNAUTHENTICATED) return this.onSignedOut();
+    if (code === ROLES_CHANGED) {
+      this.position.epoch = ""; // not resumed: all lists are read again
+      this.invalidate("me", "actions");
+    }
+    this.timer = window.setTimeout(() => this.connect(), this.delay * (0.5 + Math.random()));
+    this.delay = Math.min(this.delay * 2, MAX_RETRY_MS);
+  }
+
+  private invalidate(...names: string[]) {
+    for (const name of names) void this.cache.invalidateQueries({ queryKey: [name] });
+  }
 
   // Jitter: after a restart of the appliance all consoles reconnect together.
-  const invalidateSoon = (...names: string[]) =>
-    window.setTimeout(() => {
-      for (const name of names) void cache.invalidateQueries({ queryKey: [name] });
-    }, Math.random() * 500);
-
-  // Computing it takes the appliance longer than a change, which all consoles get at the same time:
-  // each reads it within a second after a first change, and after later ones together. A reading
-  // that takes long is not cancelled by the next.
-  let capacityTimer = 0;
-  let isCapacityOld = false;
-  function invalidateCapacity() {
-    isCapacityOld = true;
-    if (capacityTimer !== 0) return;
-    capacityTimer = window.setTimeout(() => {
-      isCapacityOld = cache.isFetching({ queryKey: ["capacity"] }) > 0; // it began before the change
-      void cache.invalidateQueries({ queryKey: ["capacity"] }, { cancelRefetch: false });
-      capacityTimer = window.setTimeout(() => {
-        capacityTimer = 0;
-        if (isCapacityOld) invalidateCapacity();
-      }, CAPACITY_MS);
-    }, Math.random() * 1_000);
+  private invalidateSoon(...names: string[]) {
+    window.setTimeout(() => this.invalidate(...names), Math.random() * 500);
   }
 
-  function handle(message: Message) {
-    if (message.type === "samples") return addSamples(message.gpus);
-    if (message.type === "hello") {
-      position.epoch = message.epoch;
-      if (!message.resumed) {
-        position.sequence = message.sequence;
-        invalidateSoon("rows", "capacity");
-      }
-      if (position.wasLive || !message.resumed) invalidateSoon("actions");
-      position.wasLive = true;
-      delay = MIN_RETRY_MS;
-      onState(true);
-      send({ type: "watch", gpus: watched() });
-    } else if (message.type === "resync") {
-      position.sequence = message.sequence;
-      invalidateSoon("rows", "actions", "capacity");
-    } else {
-      position.sequence = message.items.at(-1)?.sequence ?? position.sequence;
-      applyChanges(cache, message.items);
-      invalidateAnswers(cache, message.items);
-      if (message.items.some(({ kind }) => OF_CAPACITY.has(kind))) invalidateCapacity();
+  private handle(message: Message) {
+    if (message.type === "samples") addSamples(message.gpus);
+    else if (message.type === "hello") this.greet(message);
+    else if (message.type === "resync") {
+      this.position.sequence = message.sequence;
+      this.invalidateSoon("rows", "actions", "capacity");
+    } else this.apply(message.items);
+  }
+
+  private greet({ epoch, sequence, resumed }: Hello) {
+    const { position } = this;
+    position.epoch = epoch;
+    if (!resumed) {
+      position.sequence = sequence;
+      this.invalidateSoon("rows", "capacity");
     }
+    if (position.wasLive || !resumed) this.invalidateSoon("actions");
+    position.wasLive = true;
+    this.delay = MIN_RETRY_MS;
+    this.onState(true);
+    this.send({ type: "watch", gpus: watched() });
   }
 
-  function connect() {
-    socket = new WebSocket(`wss://${location.host}/api/v1/feed`);
-    socket.onopen = () =>
-      send({ type: "hello", epoch: position.epoch, sequence: position.sequence });
-    socket.onmessage = (e) => handle(JSON.parse(e.data as string) as Message);
-    socket.onclose = (e) => {
-      onState(false);
-      if (closed) return;
-      if (e.code === UNAUTHENTICATED) return onSignedOut();
-      if (e.code === ROLES_CHANGED) {
-        position.epoch = ""; // not resumed: all lists are read again
-        for (const name of ["me", "actions"]) void cache.invalidateQueries({ queryKey: [name] });
-      }
-      timer = window.setTimeout(connect, delay * (0.5 + Math.random()));
-      delay = Math.min(delay * 2, MAX_RETRY_MS);
-    };
+  private apply(changes: Change[]) {
+    this.position.sequence = changes.at(-1)?.sequence ?? this.position.sequence;
+    applyChanges(this.cache, changes);
+    invalidateAnswers(this.cache, changes);
+    if (changes.some(({ kind }) => OF_CAPACITY.has(kind))) this.capacity.invalidate();
   }
-  connect();
-  return {
-    close() {
-      closed = true;
-      window.clearTimeout(timer);
-      window.clearTimeout(capacityTimer);
-      setWatcher(() => {});
-      socket?.close();
-    },
-  };
 }
 
 /** Apply the changes of one message to the cached lists: each list is written once. */
