@@ -72,20 +72,7 @@ interface AlarmTableProps {
   isPast?: boolean;
 }
 
-export function AlarmTable({ alarms, label, isPlain = false, isPast = false }: AlarmTableProps) {
-  const none = t(isPast ? "alarm.nonePast" : "alarm.none");
-  if (!isPlain)
-    return (
-      <DataTable
-        table="alarms"
-        label={label}
-        rows={alarms}
-        columns={COLUMNS}
-        rowEnd={(a) => <AcknowledgeButton alarm={a} isLink />}
-        empty={<StateBlock level="h3" title={none} />}
-      />
-    );
-  if (alarms.length === 0) return <p className="bb-quiet">{none}</p>;
+function PlainTable({ alarms, label }: Pick<AlarmTableProps, "alarms" | "label">) {
   return (
     <Table variant="compact" aria-label={label}>
       <Thead>
@@ -111,5 +98,21 @@ export function AlarmTable({ alarms, label, isPlain = false, isPast = false }: A
         ))}
       </Tbody>
     </Table>
+  );
+}
+
+export function AlarmTable({ alarms, label, isPlain = false, isPast = false }: AlarmTableProps) {
+  const none = t(isPast ? "alarm.nonePast" : "alarm.none");
+  if (isPlain && alarms.length === 0) return <p className="bb-quiet">{none}</p>;
+  if (isPlain) return <PlainTable alarms={alarms} label={label} />;
+  return (
+    <DataTable
+      table="alarms"
+      label={label}
+      rows={alarms}
+      columns={COLUMNS}
+      rowEnd={(a) => <AcknowledgeButton alarm={a} isLink />}
+      empty={<StateBlock level="h3" title={none} />}
+    />
   );
 }

@@ -107,7 +107,8 @@ function Result({ created, onClose }: { created: Allocation; onClose: () => void
   );
 }
 
-function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Preset }) {
+/** The request in the making, which begins with the preset, and its submission. */
+function useRequest(preset: Preset) {
   const gpu = useRows("gpu").find((g) => g.id === preset.gpu);
   const [wanted, setWanted] = useState<Wanted>({
     ...INITIAL,
@@ -115,7 +116,6 @@ function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Pres
     percent: preset.percent ? Math.min(preset.percent, 100) : INITIAL.percent,
     model: gpu?.model ?? "",
   });
-  const [more, setMore] = useState(false);
   const create = useMutation({
     mutationFn: () =>
       change(t("allocate.sent", { gpus: counted("count.gpu", wanted.count) }), async () =>
@@ -127,10 +127,58 @@ function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Pres
         ),
       ) as Promise<Allocation>,
   });
-  const fields = {
-    wanted,
-    set: (fresh: Partial<Wanted>) => setWanted((old) => ({ ...old, ...fresh })),
-  };
+  const set = (fresh: Partial<Wanted>) => setWanted((old) => ({ ...old, ...fresh }));
+  return { wanted, set, create };
+}
+type Request = ReturnType<typeof useRequest>;
+
+/** The same as a command and as an API call. */
+function SameRequest({ wanted }: { wanted: Wanted }) {
+  return (
+    <ExpandableSection toggleText={t("allocate.same")}>
+      <div className="bb-stack">
+        <ClipboardCopy isReadOnly {...copyTexts()} textAriaLabel={t("common.command")}>
+          {commandLine(wanted)}
+        </ClipboardCopy>
+        <ClipboardCopy isReadOnly isCode {...copyTexts()} textAriaLabel={t("common.apiCall")}>
+          {curlLine(wanted, location.origin)}
+        </ClipboardCopy>
+      </div>
+    </ExpandableSection>
+  );
+}
+
+function RequestForm({ request, gpuId }: { request: Request; gpuId: string | undefined }) {
+  const { wanted, set, create } = request;
+  const [more, setMore] = useState(false);
+  return (
+    <Form
+      id="allocate"
+      onSubmit={(e) => {
+        e.preventDefault();
+        create.mutate();
+      }}
+    >
+      {create.error && (
+        <Alert variant="danger" isInline title={create.error.message} component="p" />
+      )}
+      <BasicFields {...{ wanted, set }} />
+      <ExpandableSection
+        toggleText={t("allocate.more")}
+        isExpanded={more}
+        onToggle={(_, on) => setMore(on)}
+      >
+        <MoreFields {...{ wanted, set }} />
+      </ExpandableSection>
+      <Preview wanted={wanted} gpuId={gpuId} />
+      <SameRequest wanted={wanted} />
+    </Form>
+  );
+}
+
+function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Preset }) {
+  const request = useRequest(preset);
+  const { create } = request;
   return (
     <Modal isOpen variant="medium" onClose={onClose} aria-labelledby="allocate-title">
       <ModalHeader title={t("action.allocate")} labelId="allocate-title" />
@@ -138,41 +186,7 @@ function AllocateDialog({ onClose, preset }: { onClose: () => void; preset: Pres
         {create.data ? (
           <Result created={create.data} onClose={onClose} />
         ) : (
-          <Form
-            id="allocate"
-            onSubmit={(e) => {
-              e.preventDefault();
-              create.mutate();
-            }}
-          >
-            {create.error && (
-              <Alert variant="danger" isInline title={create.error.message} component="p" />
-            )}
-            <BasicFields {...fields} />
-            <ExpandableSection
-              toggleText={t("allocate.more")}
-              isExpanded={more}
-              onToggle={(_, on) => setMore(on)}
-            >
-              <MoreFields {...fields} />
-            </ExpandableSection>
-            <Preview wanted={wanted} gpuId={preset.gpu} />
-            <ExpandableSection toggleText={t("allocate.same")}>
-              <div className="bb-stack">
-                <ClipboardCopy isReadOnly {...copyTexts()} textAriaLabel={t("common.command")}>
-                  {commandLine(wanted)}
-                </ClipboardCopy>
-                <ClipboardCopy
-                  isReadOnly
-                  isCode
-                  {...copyTexts()}
-                  textAriaLabel={t("common.apiCall")}
-                >
-                  {curlLine(wanted, location.origin)}
-                </ClipboardCopy>
-              </div>
-            </ExpandableSection>
-          </Form>
+          <RequestForm request={request} gpuId={preset.gpu} />
         )}
       </ModalBody>
       <ModalFooter>

@@ -88,56 +88,76 @@ function Share({ wanted: w, set }: FieldsProps) {
   );
 }
 
-export function BasicFields({ wanted: w, set }: FieldsProps) {
+function PlaceFields({ wanted: w, set }: FieldsProps) {
   const pools = useRows("pool").map((p) => p.name);
   const projects = (useQuery(listQuery("projects")).data ?? [{ name: w.project }]).map(
     (p) => p.name,
   );
   return (
     <>
-      <FormGroup label={t("field.name")} fieldId="name">
-        <TextInput
-          id="name"
-          value={w.name}
-          onChange={(_, name) => set({ name })}
-          placeholder={t("allocate.nameExample")}
-          autoFocus
+      <GridItem>
+        <Choice
+          id="pool"
+          label={t("field.pool")}
+          value={w.pool}
+          options={same(pools)}
+          onChange={(pool) => set({ pool })}
         />
-      </FormGroup>
+      </GridItem>
+      <GridItem>
+        <Choice
+          id="project"
+          label={t("field.project")}
+          value={w.project}
+          options={same(projects)}
+          onChange={(project) => set({ project })}
+        />
+      </GridItem>
+    </>
+  );
+}
+
+function CountField({ wanted: w, set }: FieldsProps) {
+  return (
+    <FormGroup label={t("allocate.gpus")} fieldId="count">
+      <NumberInput
+        id="count"
+        value={w.count}
+        min={1}
+        max={MAX_GPUS}
+        inputAriaLabel={t("allocate.count")}
+        minusBtnAriaLabel={t("allocate.fewer")}
+        plusBtnAriaLabel={t("allocate.moreGpus")}
+        onMinus={() => set({ count: Math.max(1, w.count - 1) })}
+        onPlus={() => set({ count: Math.min(MAX_GPUS, w.count + 1) })}
+        onChange={(e) => set({ count: whole(e.currentTarget.value, 1, MAX_GPUS) })}
+      />
+    </FormGroup>
+  );
+}
+
+function NameField({ wanted: w, set }: FieldsProps) {
+  return (
+    <FormGroup label={t("field.name")} fieldId="name">
+      <TextInput
+        id="name"
+        value={w.name}
+        onChange={(_, name) => set({ name })}
+        placeholder={t("allocate.nameExample")}
+        autoFocus
+      />
+    </FormGroup>
+  );
+}
+
+export function BasicFields({ wanted: w, set }: FieldsProps) {
+  return (
+    <>
+      <NameField wanted={w} set={set} />
       <Grid hasGutter md={6}>
+        <PlaceFields wanted={w} set={set} />
         <GridItem>
-          <Choice
-            id="pool"
-            label={t("field.pool")}
-            value={w.pool}
-            options={same(pools)}
-            onChange={(pool) => set({ pool })}
-          />
-        </GridItem>
-        <GridItem>
-          <Choice
-            id="project"
-            label={t("field.project")}
-            value={w.project}
-            options={same(projects)}
-            onChange={(project) => set({ project })}
-          />
-        </GridItem>
-        <GridItem>
-          <FormGroup label={t("allocate.gpus")} fieldId="count">
-            <NumberInput
-              id="count"
-              value={w.count}
-              min={1}
-              max={MAX_GPUS}
-              inputAriaLabel={t("allocate.count")}
-              minusBtnAriaLabel={t("allocate.fewer")}
-              plusBtnAriaLabel={t("allocate.moreGpus")}
-              onMinus={() => set({ count: Math.max(1, w.count - 1) })}
-              onPlus={() => set({ count: Math.min(MAX_GPUS, w.count + 1) })}
-              onChange={(e) => set({ count: whole(e.currentTarget.value, 1, MAX_GPUS) })}
-            />
-          </FormGroup>
+          <CountField wanted={w} set={set} />
         </GridItem>
         <GridItem>
           <Choice
@@ -161,21 +181,68 @@ export function BasicFields({ wanted: w, set }: FieldsProps) {
   );
 }
 
+function MemoryField({ wanted: w, set }: FieldsProps) {
+  return (
+    <FormGroup label={t("allocate.memory")} fieldId="memory">
+      <TextInput
+        id="memory"
+        type="number"
+        min={0}
+        step="any"
+        value={w.memoryGib}
+        onChange={(_, memoryGib) => set({ memoryGib })}
+      />
+    </FormGroup>
+  );
+}
+
+function LabelsField({ wanted: w, set }: FieldsProps) {
+  return (
+    <FormGroup label={t("allocate.labels")} fieldId="labels">
+      <TextArea
+        id="labels"
+        rows={2}
+        value={w.labels}
+        placeholder="site=berlin"
+        onChange={(_, labels) => set({ labels })}
+      />
+    </FormGroup>
+  );
+}
+
+function OrderFields({ wanted: w, set }: FieldsProps) {
+  return (
+    <>
+      <FormGroup label={t("allocate.priority")} fieldId="priority">
+        <TextInput
+          id="priority"
+          type="number"
+          value={w.priority}
+          onChange={(_, v) => set({ priority: whole(v, 0, 200) })}
+        />
+      </FormGroup>
+      <Checkbox
+        id="same-node"
+        label={t("allocate.sameNode")}
+        isChecked={w.sameNode}
+        onChange={(_, sameNode) => set({ sameNode })}
+      />
+      <Checkbox
+        id="preemptible"
+        label={t("allocate.preemptible")}
+        isChecked={w.preemptible}
+        onChange={(_, preemptible) => set({ preemptible })}
+      />
+    </>
+  );
+}
+
 export function MoreFields({ wanted: w, set }: FieldsProps) {
   return (
     <Grid hasGutter md={6}>
       {!isWhole(w) && (
         <GridItem>
-          <FormGroup label={t("allocate.memory")} fieldId="memory">
-            <TextInput
-              id="memory"
-              type="number"
-              min={0}
-              step="any"
-              value={w.memoryGib}
-              onChange={(_, memoryGib) => set({ memoryGib })}
-            />
-          </FormGroup>
+          <MemoryField wanted={w} set={set} />
         </GridItem>
       )}
       <GridItem>
@@ -184,37 +251,10 @@ export function MoreFields({ wanted: w, set }: FieldsProps) {
         </FormGroup>
       </GridItem>
       <GridItem>
-        <FormGroup label={t("allocate.labels")} fieldId="labels">
-          <TextArea
-            id="labels"
-            rows={2}
-            value={w.labels}
-            placeholder="site=berlin"
-            onChange={(_, labels) => set({ labels })}
-          />
-        </FormGroup>
+        <LabelsField wanted={w} set={set} />
       </GridItem>
       <GridItem>
-        <FormGroup label={t("allocate.priority")} fieldId="priority">
-          <TextInput
-            id="priority"
-            type="number"
-            value={w.priority}
-            onChange={(_, v) => set({ priority: whole(v, 0, 200) })}
-          />
-        </FormGroup>
-        <Checkbox
-          id="same-node"
-          label={t("allocate.sameNode")}
-          isChecked={w.sameNode}
-          onChange={(_, sameNode) => set({ sameNode })}
-        />
-        <Checkbox
-          id="preemptible"
-          label={t("allocate.preemptible")}
-          isChecked={w.preemptible}
-          onChange={(_, preemptible) => set({ preemptible })}
-        />
+        <OrderFields wanted={w} set={set} />
       </GridItem>
     </Grid>
   );

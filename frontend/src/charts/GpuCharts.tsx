@@ -14,43 +14,52 @@ const READINGS: Record<string, 1 | 2 | 3 | 4> = {
   power_watts: 4,
 };
 
+const UTILISATION: Metric = {
+  name: "utilisation_percent",
+  label: "metric.utilisation",
+  unit: "%",
+  tone: "--bb-copper",
+  max: 100,
+};
+const MEMORY: Metric = {
+  name: "memory_used_bytes",
+  label: "metric.memory",
+  unit: "GiB",
+  tone: "--bb-teal",
+  digits: 2,
+  scale: GIB,
+};
+const TEMPERATURE: Metric = {
+  name: "temperature_celsius",
+  label: "metric.temperature",
+  unit: "°C",
+  tone: "--bb-tone-4",
+  max: 100,
+};
+const POWER: Metric = {
+  name: "power_watts",
+  label: "metric.power",
+  unit: "W",
+  tone: "--bb-tone-2",
+};
+const ECC: Metric = {
+  name: "ecc_uncorrected_errors",
+  label: "metric.ecc",
+  unit: "",
+  tone: "--bb-tone-5",
+};
+
 export function GpuCharts({ gpu }: { gpu: Gpu }) {
   useEffect(() => watch([gpu.id]), [gpu.id]);
   const samples = useSamples(gpu.id);
   const limit = (gpu.metrics as Record<string, number>).power_limit_watts;
   const metrics = useMemo(
     (): Metric[] => [
-      {
-        name: "utilisation_percent",
-        label: "metric.utilisation",
-        unit: "%",
-        tone: "--bb-copper",
-        max: 100,
-      },
-      {
-        name: "memory_used_bytes",
-        label: "metric.memory",
-        unit: "GiB",
-        tone: "--bb-teal",
-        digits: 2,
-        scale: GIB,
-        max: gpu.memory_bytes / GIB,
-      },
-      {
-        name: "temperature_celsius",
-        label: "metric.temperature",
-        unit: "°C",
-        tone: "--bb-tone-4",
-        max: 100,
-      },
-      {
-        name: "power_watts",
-        label: "metric.power",
-        unit: "W",
-        tone: "--bb-tone-2",
-        ...(limit ? { max: limit } : {}),
-      },
-      { name: "ecc_uncorrected_errors", label: "metric.ecc", unit: "", tone: "--bb-tone-5" },
+      UTILISATION,
+      { ...MEMORY, max: gpu.memory_bytes / GIB },
+      TEMPERATURE,
+      limit ? { ...POWER, max: limit } : POWER,
+      ECC,
     ],
     [gpu.memory_bytes, limit],
   );

@@ -90,43 +90,93 @@ function ValueTable({
   );
 }
 
-export function MetricsPanel({ kind, id, title, metrics, live }: Props) {
-  const [range, setRange] = useStored<Range>("chart.range", "5m");
-  const [isTable, setTable] = useState(false);
-  const history = useHistory(kind, id, range);
-  const series = useMemo(
+type History = ReturnType<typeof useHistory>;
+
+/** Return a series for each metric: of the live feed where it carries one, else of the history. */
+function useSeries({ metrics, live }: Props, range: Range, data: History["data"]): Series[] {
+  return useMemo(
     () =>
       metrics.map((m): Series => {
         const fresh = range === "5m" ? live?.(m) : undefined;
         if (fresh?.[0].length) return fresh;
-        return historySeries(history.data, m.name, {
+        return historySeries(data, m.name, {
           scale: m.scale ?? 1,
           isCounter: m.isCounter ?? false,
         });
       }),
-    [metrics, range, live, history.data],
+    [metrics, range, live, data],
   );
-  const exportRows = () =>
-    downloadCsv(title, [
-      ["time", ...metrics.map((m) => `${m.name} ${m.unit}`)],
-      ...tableRows(series).map(([time, ...values]) => [
-        new Date((time ?? 0) * 1000).toISOString(),
-        ...values.map((v) => v ?? ""),
-      ]),
-    ]);
-  const controls = (
-    <div className="bb-chartcontrols">
-      <ToggleGroup isCompact aria-label={t("chart.range")}>
-        {(Object.keys(RANGES) as Range[]).map((r) => (
-          <ToggleGroupItem
-            key={r}
-            text={t(`chart.${r}`)}
-            buttonId={`${id}-${r}`}
-            isSelected={r === range}
-            onChange={() => setRange(r)}
+}
+
+const exportSeries = (title: string, metrics: readonly Metric[], series: Series[]) =>
+  downloadCsv(title, [
+    ["time", ...metrics.map((m) => `${m.name} ${m.unit}`)],
+    ...tableRows(series).map(([time, ...values]) => [
+      new Date((time ?? 0) * 1000).toISOString(),
+      ...values.map((v) => v ?? ""),
+    ]),
+  ]);
+
+interface RangeChoiceProps {
+  id: string;
+  range: Range;
+  setRange: (range: Range) => void;
+}
+
+function RangeChoice({ id, range, setRange }: RangeChoiceProps) {
+  return (
+    <ToggleGroup isCompact aria-label={t("chart.range")}>
+      {(Object.keys(RANGES) as Range[]).map((r) => (
+        <ToggleGroupItem
+          key={r}
+          text={t(`chart.${r}`)}
+          buttonId={`${id}-${r}`}
+          isSelected={r === range}
+          onChange={() => setRange(r)}
+        />
+      ))}
+    </ToggleGroup>
+  );
+}
+
+interface PlotsProps {
+  metrics: readonly Metric[];
+  series: Series[];
+  range: Range;
+}
+
+function Plots({ metrics, series, range }: PlotsProps) {
+  return (
+    <Suspense fallback={<Skeleton height="150px" screenreaderText={t("state.loading")} />}>
+      <div className="bb-charts">
+        {metrics.map((m, i) => (
+          <Plot
+            key={m.name}
+            label={t(m.label)}
+            unit={m.unit}
+            tone={m.tone}
+            digits={m.digits ?? 0}
+            {...(m.max === undefined ? {} : { max: m.max })}
+            seconds={RANGES[range]}
+            syncKey="busbar"
+            series={series[i] ?? [[], []]}
           />
         ))}
-      </ToggleGroup>
+      </div>
+    </Suspense>
+  );
+}
+
+export function MetricsPanel(props: Props) {
+  const { kind, id, title, metrics } = props;
+  const [range, setRange] = useStored<Range>("chart.range", "5m");
+  const [isTable, setTable] = useState(false);
+  const history = useHistory(kind, id, range);
+  const series = useSeries(props, range, history.data);
+  const exportRows = () => exportSeries(title, metrics, series);
+  const controls = (
+    <div className="bb-chartcontrols">
+      <RangeChoice {...{ id, range, setRange }} />
       <Button variant="link" isInline aria-pressed={isTable} onClick={() => setTable(!isTable)}>
         {t(isTable ? "chart.asChart" : "chart.asTable")}
       </Button>
@@ -142,23 +192,7 @@ export function MetricsPanel({ kind, id, title, metrics, live }: Props) {
       ) : isTable ? (
         <ValueTable metrics={metrics} rows={tableRows(series)} title={title} />
       ) : (
-        <Suspense fallback={<Skeleton height="150px" screenreaderText={t("state.loading")} />}>
-          <div className="bb-charts">
-            {metrics.map((m, i) => (
-              <Plot
-                key={m.name}
-                label={t(m.label)}
-                unit={m.unit}
-                tone={m.tone}
-                digits={m.digits ?? 0}
-                {...(m.max === undefined ? {} : { max: m.max })}
-                seconds={RANGES[range]}
-                syncKey="busbar"
-                series={series[i] ?? [[], []]}
-              />
-            ))}
-          </div>
-        </Suspense>
+        <Plots {...{ metrics, series, range }} />
       )}
     </Panel>
   );

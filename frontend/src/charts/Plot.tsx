@@ -45,48 +45,48 @@ interface Cursor {
   value: number | null;
 }
 
-function options(
-  props: PlotProps,
-  width: number,
-  onCursor: (c: Cursor | null) => void,
-): uPlot.Options {
+function axes({ seconds, unit, digits }: PlotProps): uPlot.Axis[] {
   const axis = {
     stroke: colour("--pf-t--global--text--color--subtle"),
     font: "12px RedHatText, sans-serif",
     grid: { stroke: colour("--pf-t--global--border--color--default"), width: 1 },
     ticks: { show: false },
   };
-  const { max, seconds, unit, digits, tone, label } = props;
+  return [
+    { ...axis, space: 70, values: (_u, ticks) => ticks.map((x) => tickText(x, seconds)) },
+    {
+      ...axis,
+      size: 70,
+      splits: (_u, _i, low, high) => [0, 0.25, 0.5, 0.75, 1].map((f) => low + f * (high - low)),
+      values: (_u, ticks) =>
+        ticks.map((x) => `${number(x, x % 1 ? Math.max(digits, 1) : 0)} ${unit}`),
+    },
+  ];
+}
+
+function cursorOf(u: uPlot): Cursor | null {
+  const at = u.cursor.idx;
+  const time = at == null ? undefined : u.data[0][at];
+  return time === undefined || at == null ? null : { time, value: u.data[1]?.[at] ?? null };
+}
+
+function options(
+  props: PlotProps,
+  width: number,
+  onCursor: (c: Cursor | null) => void,
+): uPlot.Options {
+  const { max, seconds, tone, label } = props;
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, sync: { key: props.syncKey } },
-    hooks: {
-      setCursor: [
-        (u) => {
-          const at = u.cursor.idx;
-          const time = at == null ? undefined : u.data[0][at];
-          onCursor(
-            time === undefined || at == null ? null : { time, value: u.data[1]?.[at] ?? null },
-          );
-        },
-      ],
-    },
+    hooks: { setCursor: [(u) => onCursor(cursorOf(u))] },
     scales: {
       x: { time: true, range: () => [Date.now() / 1000 - seconds, Date.now() / 1000] },
       y: { range: (_u, _min, high) => [0, max ?? ceiling(Math.max(high ?? 0, 1e-9))] },
     },
-    axes: [
-      { ...axis, space: 70, values: (_u, ticks) => ticks.map((x) => tickText(x, seconds)) },
-      {
-        ...axis,
-        size: 70,
-        splits: (_u, _i, low, high) => [0, 0.25, 0.5, 0.75, 1].map((f) => low + f * (high - low)),
-        values: (_u, ticks) =>
-          ticks.map((x) => `${number(x, x % 1 ? Math.max(digits, 1) : 0)} ${unit}`),
-      },
-    ],
+    axes: axes(props),
     series: [
       {},
       {
@@ -101,12 +101,12 @@ function options(
   };
 }
 
-export default function Plot(props: PlotProps) {
-  const { label, unit, digits, series, max, seconds, syncKey, tone } = props;
+/** Draw the chart into the container, anew after a change of its options or of the theme. */
+function usePlot(props: PlotProps, onCursor: (c: Cursor | null) => void) {
+  const { label, unit, series, max, seconds, syncKey, tone } = props;
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [theme, setTheme] = useState(0);
-  const [cursor, setCursor] = useState<Cursor | null>(null);
 
   useEffect(() => {
     const redraw = () => setTheme((n) => n + 1);
@@ -117,7 +117,7 @@ export default function Plot(props: PlotProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the next effect sets the data; a new theme needs a new plot
   useEffect(() => {
     const element = container.current as HTMLDivElement;
-    const u = new uPlot(options(props, element.clientWidth, setCursor), series, element);
+    const u = new uPlot(options(props, element.clientWidth, onCursor), series, element);
     plot.current = u;
     const resized = new ResizeObserver(() =>
       u.setSize({ width: element.clientWidth, height: HEIGHT }),
@@ -130,7 +130,13 @@ export default function Plot(props: PlotProps) {
   }, [theme, max, label, unit, tone, seconds, syncKey]);
 
   useEffect(() => plot.current?.setData(series), [series]);
+  return container;
+}
 
+export default function Plot(props: PlotProps) {
+  const { label, unit, digits, series } = props;
+  const [cursor, setCursor] = useState<Cursor | null>(null);
+  const container = usePlot(props, setCursor);
   const latest = series[1].findLast((v) => v !== null);
   const text = (value: number | null | undefined) =>
     value == null ? "–" : `${number(value, digits)} ${unit}`;

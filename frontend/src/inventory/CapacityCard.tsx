@@ -30,15 +30,8 @@ function CapacityRow({ row, isTotal }: { row: Capacity; isTotal?: boolean }) {
   );
 }
 
-export function CapacityCard() {
-  const [by, setBy] = useState<Group>("pool");
-  const capacity = useQuery({
-    queryKey: ["capacity", by],
-    queryFn: () => api.GET("/api/v1/capacity", { params: { query: { by } } }).then(unwrap),
-    refetchInterval: REFRESH_MS,
-    placeholderData: (before) => before,
-  });
-  const groups = (
+function GroupChoice({ by, setBy }: { by: Group; setBy: (by: Group) => void }) {
+  return (
     <ToggleGroup aria-label={t("capacity.groupBy")} isCompact>
       {GROUPS.map((g) => (
         <ToggleGroupItem
@@ -51,29 +44,43 @@ export function CapacityCard() {
       ))}
     </ToggleGroup>
   );
+}
+
+function CapacityTable({ by, items, total }: { by: Group; items: Capacity[]; total: Capacity }) {
   return (
-    <Panel title={t("capacity.title")} actions={groups}>
+    <Table variant="compact" aria-label={t("capacity.label")}>
+      <Thead>
+        <Tr>
+          <Th>{t(`capacity.by.${by}`)}</Th>
+          {COLUMNS.map((a) => (
+            <Th key={a} info={{ tooltip: t(`capacity.help.${a}`) }}>
+              {t(`capacity.${a}`)}
+            </Th>
+          ))}
+        </Tr>
+      </Thead>
+      <Tbody>
+        {items.map((row) => (
+          <CapacityRow key={row.id ?? row.name} row={row} />
+        ))}
+        {items.length > 1 && <CapacityRow row={total} isTotal />}
+      </Tbody>
+    </Table>
+  );
+}
+
+export function CapacityCard() {
+  const [by, setBy] = useState<Group>("pool");
+  const capacity = useQuery({
+    queryKey: ["capacity", by],
+    queryFn: () => api.GET("/api/v1/capacity", { params: { query: { by } } }).then(unwrap),
+    refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+  return (
+    <Panel title={t("capacity.title")} actions={<GroupChoice {...{ by, setBy }} />}>
       <QueryState query={capacity}>
-        {(data) => (
-          <Table variant="compact" aria-label={t("capacity.label")}>
-            <Thead>
-              <Tr>
-                <Th>{t(`capacity.by.${by}`)}</Th>
-                {COLUMNS.map((a) => (
-                  <Th key={a} info={{ tooltip: t(`capacity.help.${a}`) }}>
-                    {t(`capacity.${a}`)}
-                  </Th>
-                ))}
-              </Tr>
-            </Thead>
-            <Tbody>
-              {data.items.map((row) => (
-                <CapacityRow key={row.id ?? row.name} row={row} />
-              ))}
-              {data.items.length > 1 && <CapacityRow row={data.total} isTotal />}
-            </Tbody>
-          </Table>
-        )}
+        {({ items, total }) => <CapacityTable {...{ by, items, total }} />}
       </QueryState>
     </Panel>
   );

@@ -42,21 +42,16 @@ const ICONS = {
   project: FolderIcon,
 };
 
-function Row({
-  row,
-  current,
-  onCursor,
-  selected,
-  toggle,
-  open,
-}: {
+interface RowProps {
   row: TreeRow;
   current: boolean;
   selected: boolean;
   onCursor: () => void;
   toggle: () => void;
   open: () => void;
-}) {
+}
+
+function Row({ row, current, onCursor, selected, toggle, open }: RowProps) {
   const { item, depth } = row;
   const Icon = ICONS[item.icon];
   return (
@@ -112,23 +107,22 @@ function rowAfter(key: string, at: number, rows: TreeRow[]): number | null {
   return next === undefined ? null : Math.max(0, Math.min(rows.length - 1, next));
 }
 
-function Rows({
-  rows,
-  expand,
-}: {
+interface RowsProps {
   rows: TreeRow[];
   expand: (item: TreeItem, on: boolean) => void;
-}) {
+}
+
+/** The row with the cursor, and the keys that move it, expand its item and open it. */
+function useCursor({ rows, expand }: RowsProps, reveal: (index: number) => void) {
   const navigate = useNavigate();
   const { pathname } = useLocation();
   const [cursor, setCursor] = useState("");
-  const view = useWindow(rows.length, ROW_HEIGHT);
   const found = rows.findIndex((r) => r.item.id === cursor);
   const selected = rows.findIndex((r) => r.item.target && pathOf(r.item.target) === pathname);
   const at = Math.max(0, found >= 0 ? found : selected);
   const moveTo = (index: number) => {
     setCursor(rows[index]?.item.id ?? "");
-    view.reveal(index);
+    reveal(index);
   };
   const open = (row: TreeRow) => {
     if (row.item.target) void navigate({ to: pathOf(row.item.target) });
@@ -147,8 +141,17 @@ function Rows({
     else return;
     e.preventDefault();
   };
+  return { current: rows[at], selected: rows[selected], setCursor, open, onKeyDown };
+}
+
+function Rows({ rows, expand }: RowsProps) {
+  const view = useWindow(rows.length, ROW_HEIGHT);
+  const { current, selected, setCursor, open, onKeyDown } = useCursor(
+    { rows, expand },
+    view.reveal,
+  );
   const shown = rows.slice(view.start, view.end);
-  const active = shown.find((r) => r === rows[at]);
+  const active = shown.find((r) => r === current);
   return (
     <div
       ref={view.container}
@@ -159,7 +162,7 @@ function Rows({
       className="bb-treerows"
       onKeyDown={onKeyDown}
       onContextMenu={(e) => {
-        const target = rows[at]?.item.target;
+        const target = current?.item.target;
         // The context-menu key has no pointer position.
         if (target && e.target === e.currentTarget) openContextMenu(e, target);
       }}
@@ -169,8 +172,8 @@ function Rows({
         <Row
           key={row.item.id}
           row={row}
-          current={row === rows[at]}
-          selected={Boolean(row.item.target) && row === rows[selected]}
+          current={row === current}
+          selected={Boolean(row.item.target) && row === selected}
           onCursor={() => setCursor(row.item.id)}
           toggle={() => expand(row.item, !row.expanded)}
           open={() => open(row)}

@@ -2,7 +2,7 @@
 // bar of the GPU's page the edge of a segment resizes its allocation.
 import { Tooltip } from "@patternfly/react-core";
 import { Link } from "@tanstack/react-router";
-import { type RefObject, useRef, useState } from "react";
+import { type ReactNode, type RefObject, useRef, useState } from "react";
 import { openContextMenu } from "../actions/ActionMenu";
 import { openAllocate } from "../allocations/AllocateDialog";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
@@ -25,6 +25,9 @@ function usedBytes(p: Partition, gpu: Gpu, sessions: Session[]): number {
   return own.filter((s) => s.node === gpu.node).reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
 }
 
+const nameOf = (allocation: Allocation | undefined) =>
+  allocation ? allocationName(allocation) : t("common.anotherProject");
+
 interface SegmentProps {
   partition: Partition;
   gpu: Gpu;
@@ -35,40 +38,24 @@ interface SegmentProps {
   room: number | undefined;
 }
 
-function Segment({ partition: p, gpu, allocation, sessions, tone, room }: SegmentProps) {
-  const [preview, setPreview] = useState<number | null>(null);
-  const share = preview ?? (100 * p.memory_bytes) / gpu.memory_bytes;
-  const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
-  const name = allocation ? allocationName(allocation) : t("common.anotherProject");
-  const text = t("bar.segment", {
-    name,
-    owner: allocation ? `, ${allocation.owner}` : "",
-    percent: p.compute_percent,
-    size: gib(p.memory_bytes),
-    used: Math.round(filled),
-    state:
-      p.state === "suspended" ? t("bar.suspended") : coded("allocationState", p.state, p.state),
-  });
+interface SegmentLinkProps {
+  partition: Partition;
+  allocation: Allocation | undefined;
+  name: string;
+  text: string;
+  children: ReactNode;
+}
+
+/** The segment itself with its tooltip: a link if the user may view the allocation. */
+function SegmentLink({ partition, allocation, name, text, children }: SegmentLinkProps) {
   const item = useRef<HTMLElement>(null);
   const common = {
     "aria-label": text,
     className: "bb-segment__link",
-    "data-partition": p.id,
+    "data-partition": partition.id,
   };
-  const content = (
-    <>
-      <span className="bb-segment__used" style={{ width: `${filled}%` }} />
-      <span className="bb-segment__text" aria-hidden="true">
-        {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
-        {share >= TINY_PERCENT && <b>{preview ?? p.compute_percent} %</b>}
-      </span>
-    </>
-  );
   return (
-    <li
-      className={`bb-segment bb-segment--tone-${tone} bb-segment--${p.state} ${preview === null ? "" : "bb-segment--moving"}`}
-      style={{ flexBasis: `${share}%` }}
-    >
+    <>
       {allocation ? (
         <Link
           {...common}
@@ -78,23 +65,53 @@ function Segment({ partition: p, gpu, allocation, sessions, tone, room }: Segmen
             openContextMenu(e, { kind: "allocations", id: allocation.id, name })
           }
         >
-          {content}
+          {children}
         </Link>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard
         <span {...common} ref={item} role="img" tabIndex={0}>
-          {content}
+          {children}
         </span>
       )}
       <Tooltip content={text} triggerRef={item} aria="none" />
+    </>
+  );
+}
+
+function segmentText(p: Partition, allocation: Allocation | undefined, filled: number): string {
+  return t("bar.segment", {
+    name: nameOf(allocation),
+    owner: allocation ? `, ${allocation.owner}` : "",
+    percent: p.compute_percent,
+    size: gib(p.memory_bytes),
+    used: Math.round(filled),
+    state:
+      p.state === "suspended" ? t("bar.suspended") : coded("allocationState", p.state, p.state),
+  });
+}
+
+function Segment({ partition: p, gpu, allocation, sessions, tone, room }: SegmentProps) {
+  const [preview, setPreview] = useState<number | null>(null);
+  const share = preview ?? (100 * p.memory_bytes) / gpu.memory_bytes;
+  const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
+  const name = nameOf(allocation);
+  const text = segmentText(p, allocation, filled);
+  return (
+    <li
+      className={`bb-segment bb-segment--tone-${tone} bb-segment--${p.state} ${preview === null ? "" : "bb-segment--moving"}`}
+      style={{ flexBasis: `${share}%` }}
+    >
+      <SegmentLink {...{ partition: p, allocation, name, text }}>
+        <span className="bb-segment__used" style={{ width: `${filled}%` }} />
+        <span className="bb-segment__text" aria-hidden="true">
+          {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
+          {share >= TINY_PERCENT && <b>{preview ?? p.compute_percent} %</b>}
+        </span>
+      </SegmentLink>
       {allocation?.state === "active" && room !== undefined && (
         <ResizeHandle
-          allocation={allocation}
-          partition={p}
-          gpu={gpu}
+          {...{ allocation, partition: p, gpu, preview, setPreview }}
           most={percentOf(p, gpu) + room}
-          preview={preview}
-          setPreview={setPreview}
         />
       )}
     </li>

@@ -1,7 +1,7 @@
 // The movable edge of a partition in the bar of its GPU: by pointer, or by keyboard as a slider.
 // Enter or the end of a drag asks for confirmation, with the API call; Escape takes it back.
 import { Tooltip } from "@patternfly/react-core";
-import { type KeyboardEvent, type PointerEvent, useRef } from "react";
+import { type KeyboardEvent, type PointerEvent, type RefObject, useRef } from "react";
 import { change } from "../actions/change";
 import { openDialog } from "../actions/dialogs";
 import { Editing } from "../actions/edit";
@@ -92,23 +92,62 @@ function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent:
   });
 }
 
-export function ResizeHandle(props: Props) {
+interface MovementProps {
+  handle: RefObject<HTMLDivElement | null>;
+  now: number;
+  most: number;
+  setPreview: (percent: number | null) => void;
+  ask: (percent: number) => void;
+}
+
+/** Pointer handlers of the edge: a drag over the width of the bar is 100 %. */
+function useDrag({ handle, now, most, setPreview, ask }: MovementProps) {
+  const drag = useRef<{ x: number; percent: number; width: number } | null>(null);
+  const sizeAt = (e: PointerEvent) => {
+    const from = drag.current;
+    if (!from) return null;
+    const wanted = Math.round(from.percent + (100 * (e.clientX - from.x)) / from.width);
+    return Math.min(most, Math.max(1, wanted));
+  };
+  return {
+    onPointerDown: (e: PointerEvent<HTMLDivElement>) => {
+      const width = handle.current?.closest("ul")?.clientWidth ?? 0;
+      if (e.button !== 0 || width === 0) return;
+      e.currentTarget.setPointerCapture(e.pointerId);
+      drag.current = { x: e.clientX, percent: now, width };
+    },
+    onPointerMove: (e: PointerEvent) => {
+      const percent = sizeAt(e);
+      if (percent !== null) setPreview(percent);
+    },
+    onPointerUp: (e: PointerEvent) => {
+      const percent = sizeAt(e);
+      drag.current = null;
+      if (percent !== null) ask(percent);
+    },
+    onPointerCancel: () => {
+      drag.current = null;
+      setPreview(null);
+    },
+  };
+}
+
+/** The answer of the server whether the allocation may be resized; undefined while it is asked. */
+function useAnswer({ id, name }: Allocation) {
+  const answers = useActions([{ kind: "allocations" as const, id, name: name ?? "" }]);
+  return answers?.get(`allocations/${id}`)?.find((a) => a.name === "resize");
+}
+
+interface EdgeProps extends Props {
+  isMovable: boolean;
+  help: string;
+}
+
+function Edge({ isMovable, help, ...props }: EdgeProps) {
   const { allocation, partition, gpu, most, preview, setPreview } = props;
   const handle = useRef<HTMLDivElement>(null);
-  const drag = useRef<{ x: number; percent: number; width: number } | null>(null);
-  const place = `allocations/${allocation.id}`;
-  const target = { kind: "allocations" as const, id: allocation.id, name: allocation.name ?? "" };
-  const answer = useActions([target])
-    ?.get(place)
-    ?.find((a) => a.name === "resize");
   const actual = percentOf(partition, gpu);
   const now = preview ?? actual;
-  if (!answer) return null;
-  const label = t("bar.resize", { name: allocationName(allocation) });
-  const isWhole = allocation.compute_mode === "exclusive";
-  const isMovable = answer.allowed && !isWhole;
-  const refusal = answer.reason ?? t("bar.resizeWhole");
-
   const ask = (percent: number) => {
     if (percent === actual) setPreview(null);
     else confirmSize(props, percent);
@@ -121,37 +160,8 @@ export function ResizeHandle(props: Props) {
     else return;
     e.preventDefault();
   };
-  const onPointerDown = (e: PointerEvent<HTMLDivElement>) => {
-    const width = handle.current?.closest("ul")?.clientWidth ?? 0;
-    if (e.button !== 0 || width === 0) return;
-    e.currentTarget.setPointerCapture(e.pointerId);
-    drag.current = { x: e.clientX, percent: now, width };
-  };
-  const sizeAt = (e: PointerEvent) => {
-    const from = drag.current;
-    if (!from) return null;
-    const wanted = Math.round(from.percent + (100 * (e.clientX - from.x)) / from.width);
-    return Math.min(most, Math.max(1, wanted));
-  };
-  const onPointerMove = (e: PointerEvent) => {
-    const percent = sizeAt(e);
-    if (percent !== null) setPreview(percent);
-  };
-  const onPointerUp = (e: PointerEvent) => {
-    const percent = sizeAt(e);
-    drag.current = null;
-    if (percent !== null) ask(percent);
-  };
-  const allowed = {
-    onKeyDown,
-    onPointerDown,
-    onPointerMove,
-    onPointerUp,
-    onPointerCancel: () => {
-      drag.current = null;
-      setPreview(null);
-    },
-  };
+  const handlers = { ...useDrag({ handle, now, most, setPreview, ask }), onKeyDown };
+  const size = gib((gpu.memory_bytes * now) / 100);
   return (
     <>
       <div
@@ -159,18 +169,23 @@ export function ResizeHandle(props: Props) {
         role="slider"
         tabIndex={0}
         className="bb-segment__edge"
-        aria-label={label}
+        aria-label={t("bar.resize", { name: allocationName(allocation) })}
         aria-valuemin={1}
         aria-valuemax={most}
         aria-valuenow={now}
-        aria-valuetext={t("bar.resizeValue", {
-          percent: now,
-          size: gib((gpu.memory_bytes * now) / 100),
-        })}
+        aria-valuetext={t("bar.resizeValue", { percent: now, size })}
         aria-disabled={!isMovable}
-        {...(isMovable ? allowed : {})}
+        {...(isMovable ? handlers : {})}
       />
-      <Tooltip content={isMovable ? t("bar.resizeHelp") : refusal} triggerRef={handle} />
+      <Tooltip content={help} triggerRef={handle} />
     </>
   );
+}
+
+export function ResizeHandle(props: Props) {
+  const answer = useAnswer(props.allocation);
+  if (!answer) return null;
+  const isMovable = answer.allowed && props.allocation.compute_mode !== "exclusive";
+  const refusal = answer.reason ?? t("bar.resizeWhole");
+  return <Edge {...props} isMovable={isMovable} help={isMovable ? t("bar.resizeHelp") : refusal} />;
 }

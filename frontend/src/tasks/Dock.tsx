@@ -3,20 +3,19 @@ import { Button, ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
 import AngleDownIcon from "@patternfly/react-icons/dist/esm/icons/angle-down-icon";
 import AngleUpIcon from "@patternfly/react-icons/dist/esm/icons/angle-up-icon";
 import { type KeyboardEvent, type PointerEvent, useRef } from "react";
+import { AlarmTable } from "../alarms/AlarmTable";
+import { countText } from "../alarms/alarms";
 import { useRows } from "../api/queries";
 import { counted, t } from "../text/text";
 import { Loaded } from "../ui/states";
 import { PaneBoundary } from "../ui/PaneBoundary";
 import { useStored } from "../ui/stored";
-import { AlarmTable } from "../alarms/AlarmTable";
-import { countText } from "../alarms/alarms";
 import { EventTable } from "./EventTable";
 import { TaskTable } from "./TaskTable";
 
 const [MIN, MAX, STEP] = [80, 600, 24];
 const LOW_WINDOW = 800;
 const SHOWN = 30;
-type View = "tasks" | "alarms" | "events";
 
 const clamp = (height: number) =>
   Math.min(MAX, Math.max(MIN, Math.min(height, window.innerHeight * 0.6)));
@@ -58,36 +57,98 @@ function Edge({ height, setHeight }: { height: number; setHeight: (height: numbe
   );
 }
 
+const VIEWS = ["tasks", "alarms", "events"] as const;
+type View = (typeof VIEWS)[number];
+
+function RecentTasks() {
+  return (
+    <Loaded kinds={["task"]}>
+      <TaskTable tasks={useRows("task").slice(0, SHOWN)} />
+    </Loaded>
+  );
+}
+
+function OpenAlarms() {
+  const alarms = useRows("alarm").slice(0, SHOWN);
+  return (
+    <Loaded kinds={["alarm"]}>
+      <AlarmTable alarms={alarms} label={t("dock.alarms")} isPlain />
+    </Loaded>
+  );
+}
+
+function RecentEvents() {
+  const events = useRows("event").slice(0, SHOWN);
+  return (
+    <Loaded kinds={["event"]}>
+      <EventTable events={events} label={t("dock.recentEvents")} />
+    </Loaded>
+  );
+}
+
+const LISTS = { tasks: RecentTasks, alarms: OpenAlarms, events: RecentEvents };
+
+/** Number of running tasks and of open alarms. */
+function Counts() {
+  const running = useRows("task").filter((x) => x.state === "running").length;
+  const alarms = useRows("alarm");
+  return (
+    <span className="bb-quiet">
+      {running ? counted("dock.running", running) : t("dock.noRunning")}
+      {alarms.length > 0 && `, ${countText(alarms)}`}
+    </span>
+  );
+}
+
+interface ViewChoiceProps {
+  /** The view that is shown, if the dock is open. */
+  shown: View | null;
+  show: (view: View) => void;
+}
+
+function ViewChoice({ shown, show }: ViewChoiceProps) {
+  return (
+    <ToggleGroup aria-label={t("dock.view")} isCompact>
+      {VIEWS.map((v) => (
+        <ToggleGroupItem
+          key={v}
+          text={t(`dock.${v}`)}
+          buttonId={`dock-${v}`}
+          isSelected={v === shown}
+          onChange={() => show(v)}
+        />
+      ))}
+    </ToggleGroup>
+  );
+}
+
+function DockList({ view, height }: { view: View; height: number }) {
+  const List = LISTS[view];
+  const label = t(`dock.${view}`);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
+    <section className="bb-dock__list" style={{ height }} tabIndex={0} aria-label={label}>
+      <PaneBoundary resetKey={view}>
+        <List />
+      </PaneBoundary>
+    </section>
+  );
+}
+
 export function Dock() {
-  const tasks = useRows("task");
   const [open, setOpen] = useStored("dock.open", window.innerHeight >= LOW_WINDOW);
   const [height, setHeight] = useStored("dock.height", 176);
   const [view, setView] = useStored<View>("dock.view", "tasks");
-  const running = tasks.filter((x) => x.state === "running").length;
-  const alarms = useRows("alarm");
-  const label = t(`dock.${view}`);
+  const show = (next: View) => {
+    setView(next);
+    setOpen(true);
+  };
   return (
     <section className="bb-dock" aria-label={t("dock.label")}>
       {open && <Edge height={height} setHeight={setHeight} />}
       <div className="bb-dock__head">
-        <ToggleGroup aria-label={t("dock.view")} isCompact>
-          {(["tasks", "alarms", "events"] as const).map((v) => (
-            <ToggleGroupItem
-              key={v}
-              text={t(`dock.${v}`)}
-              buttonId={`dock-${v}`}
-              isSelected={open && v === view}
-              onChange={() => {
-                setView(v);
-                setOpen(true);
-              }}
-            />
-          ))}
-        </ToggleGroup>
-        <span className="bb-quiet">
-          {running ? counted("dock.running", running) : t("dock.noRunning")}
-          {alarms.length > 0 && `, ${countText(alarms)}`}
-        </span>
+        <ViewChoice shown={open ? view : null} show={show} />
+        <Counts />
         <Button
           variant="plain"
           size="sm"
@@ -97,30 +158,7 @@ export function Dock() {
           onClick={() => setOpen(!open)}
         />
       </div>
-      {open && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
-        <section className="bb-dock__list" style={{ height }} tabIndex={0} aria-label={label}>
-          <PaneBoundary resetKey={view}>
-            {view === "tasks" ? (
-              <Loaded kinds={["task"]}>
-                <TaskTable tasks={tasks.slice(0, SHOWN)} />
-              </Loaded>
-            ) : view === "alarms" ? (
-              <Loaded kinds={["alarm"]}>
-                <AlarmTable alarms={alarms.slice(0, SHOWN)} label={t("dock.alarms")} isPlain />
-              </Loaded>
-            ) : (
-              <Loaded kinds={["event"]}>
-                <RecentEvents />
-              </Loaded>
-            )}
-          </PaneBoundary>
-        </section>
-      )}
+      {open && <DockList view={view} height={height} />}
     </section>
   );
-}
-
-function RecentEvents() {
-  return <EventTable events={useRows("event").slice(0, SHOWN)} label={t("dock.recentEvents")} />;
 }

@@ -1,28 +1,15 @@
 // Events with filters: pages of the past from the appliance, and new ones from the live feed.
-import {
-  Button,
-  FormSelect,
-  FormSelectOption,
-  TextInput,
-  Toolbar,
-  ToolbarContent,
-  ToolbarItem,
-} from "@patternfly/react-core";
+import { Button } from "@patternfly/react-core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Event, api, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
-import { humanize } from "../model/format";
-import { catalogue } from "../text/catalogue";
-import { coded, t } from "../text/text";
-import { downloadCsv } from "../ui/csv";
+import { t } from "../text/text";
 import { ErrorState, LoadingState, StateBlock } from "../ui/states";
+import { EventFilterBar, type TypedFilter } from "./EventFilterBar";
 import { EventTable } from "./EventTable";
 
 const PAGE = 100;
-const KINDS = Object.keys(catalogue)
-  .flatMap((k) => (k.startsWith("event.") && k.split(".").length === 3 ? [k.slice(6)] : []))
-  .sort();
 
 export interface EventFilter {
   kind?: string;
@@ -71,19 +58,10 @@ function useEvents(filter: EventFilter) {
 
 const moment = (local: string) => (local ? new Date(local).toISOString() : undefined);
 
-export function EventsPane({
-  fixed = {},
-  hasFilters = false,
-}: {
-  fixed?: EventFilter;
-  hasFilters?: boolean;
-}) {
-  const [kind, setKind] = useState("");
-  const [actor, setActor] = useState("");
-  const [from, setFrom] = useState("");
-  const [to, setTo] = useState("");
+/** Return what the pane is fixed to and what the user has typed as one filter. */
+function useFilter(fixed: EventFilter, { kind, actor, from, to }: TypedFilter): EventFilter {
   const { path, object_id, actor: fixedActor } = fixed;
-  const filter = useMemo((): EventFilter => {
+  return useMemo((): EventFilter => {
     const [since, until] = [moment(from), moment(to)];
     return {
       ...(path ? { path } : {}),
@@ -94,70 +72,29 @@ export function EventsPane({
       ...(until ? { until } : {}),
     };
   }, [path, object_id, fixedActor, kind, actor, from, to]);
-  const { query, rows } = useEvents(filter);
+}
+
+function Events({ query, rows }: ReturnType<typeof useEvents>) {
+  if (query.isPending) return <LoadingState />;
+  if (query.error && rows.length === 0)
+    return <ErrorState error={query.error} retry={() => void query.refetch()} />;
+  if (rows.length === 0) return <StateBlock level="h3" title={t("event.none")} />;
+  return <EventTable events={rows} />;
+}
+
+interface PaneProps {
+  fixed?: EventFilter;
+  hasFilters?: boolean;
+}
+
+export function EventsPane({ fixed = {}, hasFilters = false }: PaneProps) {
+  const [typed, setTyped] = useState<TypedFilter>({ kind: "", actor: "", from: "", to: "" });
+  const { query, rows } = useEvents(useFilter(fixed, typed));
+  const put = (fresh: Partial<TypedFilter>) => setTyped((old) => ({ ...old, ...fresh }));
   return (
     <>
-      {hasFilters && (
-        <Toolbar inset={{ default: "insetNone" }} className="bb-toolbar">
-          <ToolbarContent>
-            <ToolbarItem>
-              <FormSelect aria-label={t("event.kind")} value={kind} onChange={(_, v) => setKind(v)}>
-                <FormSelectOption value="" label={t("event.kind")} />
-                {KINDS.map((k) => (
-                  <FormSelectOption key={k} value={k} label={coded("event", k, humanize(k))} />
-                ))}
-              </FormSelect>
-            </ToolbarItem>
-            <ToolbarItem>
-              <TextInput
-                aria-label={t("event.actor")}
-                placeholder={t("event.actor")}
-                value={actor}
-                onChange={(_, v) => setActor(v)}
-              />
-            </ToolbarItem>
-            <ToolbarItem>
-              <TextInput
-                type="datetime-local"
-                aria-label={t("event.from")}
-                value={from}
-                onChange={(_, v) => setFrom(v)}
-              />
-            </ToolbarItem>
-            <ToolbarItem>
-              <TextInput
-                type="datetime-local"
-                aria-label={t("event.to")}
-                value={to}
-                onChange={(_, v) => setTo(v)}
-              />
-            </ToolbarItem>
-            <ToolbarItem align={{ default: "alignEnd" }} alignSelf="center">
-              <Button
-                variant="link"
-                isInline
-                onClick={() =>
-                  downloadCsv(
-                    "events",
-                    rows.map((e) => [e.created_at ?? "", e.kind, e.path, e.actor, e.message]),
-                  )
-                }
-              >
-                {t("common.csv")}
-              </Button>
-            </ToolbarItem>
-          </ToolbarContent>
-        </Toolbar>
-      )}
-      {query.isPending ? (
-        <LoadingState />
-      ) : query.error && rows.length === 0 ? (
-        <ErrorState error={query.error} retry={() => void query.refetch()} />
-      ) : rows.length === 0 ? (
-        <StateBlock level="h3" title={t("event.none")} />
-      ) : (
-        <EventTable events={rows} />
-      )}
+      {hasFilters && <EventFilterBar {...{ typed, put, rows }} />}
+      <Events query={query} rows={rows} />
       {query.hasNextPage && (
         <Button
           variant="link"

@@ -89,6 +89,33 @@ function CancelButton({ task }: { task: Task }) {
   );
 }
 
+function TaskRow({ task }: { task: Task }) {
+  return (
+    <Tr>
+      <Td dataLabel={t("task.task")}>
+        <Button variant="link" isInline onClick={() => openTaskLog(task)}>
+          {taskName(task)}
+        </Button>
+      </Td>
+      <Td dataLabel={t("task.target")}>
+        <PathLink path={task.path} />
+      </Td>
+      <Td dataLabel={t("task.state")}>
+        <State task={task} />
+      </Td>
+      <Td dataLabel={t("task.detail")} className="bb-wrap">
+        {taskReason(task)}
+      </Td>
+      <Td dataLabel={t("task.by")}>{task.initiator ?? t("common.system")}</Td>
+      <Td dataLabel={t("task.started")}>{time(task.created_at)}</Td>
+      <Td dataLabel={t("task.ended")}>{time(task.ended_at)}</Td>
+      <Td dataLabel={t("common.actions")}>
+        <CancelButton task={task} />
+      </Td>
+    </Tr>
+  );
+}
+
 export function TaskTable({ tasks }: { tasks: Task[] }) {
   if (tasks.length === 0) return <p className="bb-quiet bb-tab">{t("task.none")}</p>;
   return (
@@ -107,28 +134,7 @@ export function TaskTable({ tasks }: { tasks: Task[] }) {
       </Thead>
       <Tbody>
         {tasks.map((task) => (
-          <Tr key={task.id}>
-            <Td dataLabel={t("task.task")}>
-              <Button variant="link" isInline onClick={() => openTaskLog(task)}>
-                {taskName(task)}
-              </Button>
-            </Td>
-            <Td dataLabel={t("task.target")}>
-              <PathLink path={task.path} />
-            </Td>
-            <Td dataLabel={t("task.state")}>
-              <State task={task} />
-            </Td>
-            <Td dataLabel={t("task.detail")} className="bb-wrap">
-              {taskReason(task)}
-            </Td>
-            <Td dataLabel={t("task.by")}>{task.initiator ?? t("common.system")}</Td>
-            <Td dataLabel={t("task.started")}>{time(task.created_at)}</Td>
-            <Td dataLabel={t("task.ended")}>{time(task.ended_at)}</Td>
-            <Td dataLabel={t("common.actions")}>
-              <CancelButton task={task} />
-            </Td>
-          </Tr>
+          <TaskRow key={task.id} task={task} />
         ))}
       </Tbody>
     </Table>
