@@ -2,7 +2,7 @@
 import { Button } from "@patternfly/react-core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { type Me, Problem, api, unwrap } from "./api/client";
 import { openFeed, parsePosition } from "./api/feed";
 import { router } from "./router";
@@ -56,9 +56,16 @@ function Console({ user, signedOut }: { user: Me; signedOut: boolean }) {
   );
 }
 
-export function AuthGate() {
+function useOnWindow(event: string, act: () => void) {
+  useEffect(() => {
+    window.addEventListener(event, act);
+    return () => window.removeEventListener(event, act);
+  }, [event, act]);
+}
+
+/** The user who is signed in, and who was before; these are null if there is none. */
+function useUser() {
   const cache = useQueryClient();
-  useLanguage();
   const me = useQuery({
     queryKey: ["me"],
     queryFn: readMe,
@@ -67,44 +74,46 @@ export function AuthGate() {
     refetchInterval: (q) => (q.state.status === "error" ? RETRY_MS : false),
   });
   const [last, setLast] = useState<Me | null>(null);
-  const [returning, setReturning] = useState(location.pathname === RETURN_PATH);
   const isBarred = me.data?.must_change_password || me.data?.must_set_up_second_factor;
   const user = isBarred ? null : (me.data ?? null);
-
-  useEffect(() => {
-    const end = () => cache.getQueryData(["me"]) && cache.setQueryData(["me"], null);
-    window.addEventListener("busbar-signed-out", end);
-    return () => window.removeEventListener("busbar-signed-out", end);
+  const end = useCallback(() => {
+    if (cache.getQueryData(["me"])) cache.setQueryData(["me"], null);
   }, [cache]);
+  useOnWindow("busbar-signed-out", end);
   if (user && user !== last) setLast(user);
-
   // Signing out on purpose forgets the user, and with it everything the console has read.
-  useEffect(() => {
-    const forget = () => setLast(null);
-    window.addEventListener("busbar-sign-out", forget);
-    return () => window.removeEventListener("busbar-sign-out", forget);
-  }, []);
+  const forget = useCallback(() => setLast(null), []);
+  useOnWindow("busbar-sign-out", forget);
+  return { me, user, last };
+}
 
+function Waiting({ reason, retry }: { reason: string; retry: () => void }) {
+  return (
+    <main className="bb-login">
+      <StateBlock
+        status="warning"
+        level="h1"
+        title={t("login.waiting")}
+        body={t("login.waitingBody", { reason })}
+        action={
+          <Button variant="secondary" onClick={retry}>
+            {t("state.retry")}
+          </Button>
+        }
+      />
+    </main>
+  );
+}
+
+export function AuthGate() {
+  useLanguage();
+  const { me, user, last } = useUser();
+  const [returning, setReturning] = useState(location.pathname === RETURN_PATH);
   if (location.pathname === NEW_PASSWORD_PATH) return <NewPassword />;
   if (returning) return <ProviderReturn done={() => setReturning(false)} />;
   const shown = user ?? last;
   if (shown) return <Console user={shown} signedOut={!user} key={shown.id} />;
   if (me.isPending) return <LoadingState />;
-  if (me.error)
-    return (
-      <main className="bb-login">
-        <StateBlock
-          status="warning"
-          level="h1"
-          title={t("login.waiting")}
-          body={t("login.waitingBody", { reason: me.error.message })}
-          action={
-            <Button variant="secondary" onClick={() => void me.refetch()}>
-              {t("state.retry")}
-            </Button>
-          }
-        />
-      </main>
-    );
+  if (me.error) return <Waiting reason={me.error.message} retry={() => void me.refetch()} />;
   return <Login />;
 }

@@ -21,18 +21,25 @@ import { ProviderButtons } from "./ProviderButtons";
 import { type Json, prove } from "./passkeys";
 import { type Outcome, signIn } from "./signIn";
 
-/** Sign-in form; `expected` is the user whose sign-in ended while the console was open. */
-export function Login({ expected = "" }: { expected?: string }) {
+interface Typed {
+  username: string;
+  password: string;
+  /** These two are null until the appliance asks for them. */
+  newPassword: string | null;
+  code: string | null;
+}
+
+const NOTHING = { password: "", newPassword: null, code: null };
+
+/** A sign-in step by step: each answer of the appliance says what else it needs. */
+function useSignIn(expected: string) {
   const cache = useQueryClient();
-  const [username, setUsername] = useState(expected || "admin");
-  const [password, setPassword] = useState("");
-  const [newPassword, setNewPassword] = useState<string | null>(null);
-  const [code, setCode] = useState<string | null>(null);
+  const user = expected || "admin";
+  const [typed, setTyped] = useState<Typed>(() => ({ ...NOTHING, username: user }));
   const [passkeyOptions, setPasskeyOptions] = useState<Json | null>(null);
   const [secret, setSecret] = useState<NewSecretValue | null>(null);
   const [signedIn, setSignedIn] = useState<{ me: Me; codes: string[] } | null>(null);
-  const [error, setError] = useState("");
-  const [busy, setBusy] = useState(false);
+  const put = (fresh: Partial<Typed>) => setTyped((old) => ({ ...old, ...fresh }));
 
   function enter(me: Me) {
     if (expected && me.username !== expected) location.reload();
@@ -40,9 +47,9 @@ export function Login({ expected = "" }: { expected?: string }) {
   }
   function follow(outcome: Outcome) {
     if (outcome.secret) setSecret(outcome.secret);
-    if (outcome.needsCode) setCode("");
+    if (outcome.needsCode) put({ code: "" });
     if (outcome.passkeyOptions) setPasskeyOptions(outcome.passkeyOptions);
-    if (outcome.needsPassword) setNewPassword((before) => before ?? "");
+    if (outcome.needsPassword) setTyped((old) => ({ ...old, newPassword: old.newPassword ?? "" }));
     if (!outcome.me) return;
     if (outcome.recoveryCodes.length === 0) enter(outcome.me);
     else setSignedIn({ me: outcome.me, codes: outcome.recoveryCodes });
@@ -50,91 +57,139 @@ export function Login({ expected = "" }: { expected?: string }) {
   /** Answer with a passkey; the next try needs a new challenge. */
   async function answer(options: Json) {
     setPasskeyOptions(null);
-    follow(await signIn({ username, password, newPassword, passkey: await prove(options) }));
+    follow(await signIn({ ...typed, code: null, passkey: await prove(options) }));
   }
+  const send = async () => follow(await signIn(typed));
+  return { typed, put, passkeyOptions, secret, signedIn, enter, answer, send };
+}
+type SignIn = ReturnType<typeof useSignIn>;
+
+function Credentials({
+  typed,
+  put,
+  isFirst,
+}: Pick<SignIn, "typed" | "put"> & { isFirst: boolean }) {
+  return (
+    <>
+      <FormGroup label={t("login.username")} fieldId="username">
+        <TextInput
+          id="username"
+          value={typed.username}
+          onChange={(_, username) => put({ username })}
+          autoComplete="username"
+          isRequired
+        />
+      </FormGroup>
+      <PasswordField
+        id="password"
+        label={t("login.password")}
+        help={isFirst ? t("login.initial") : undefined}
+        value={typed.password}
+        onChange={(password) => put({ password })}
+        autoFocus
+      />
+    </>
+  );
+}
+
+/** Fields that the appliance has asked for: a new password, a second factor or its code. */
+function AskedFields({ typed, put, secret }: Pick<SignIn, "typed" | "put" | "secret">) {
+  const { newPassword, code } = typed;
+  return (
+    <>
+      {newPassword !== null && (
+        <PasswordField
+          id="fresh"
+          label={t("login.newPassword")}
+          help={t("login.newHelp")}
+          value={newPassword}
+          onChange={(fresh) => put({ newPassword: fresh })}
+          isNew
+          autoFocus
+        />
+      )}
+      {secret && (
+        <>
+          <p>{t("factor.required")}</p>
+          <NewSecret value={secret} />
+        </>
+      )}
+      {code !== null && (
+        <CodeField
+          id="code"
+          value={code}
+          onChange={(fresh) => put({ code: fresh })}
+          autoFocus={newPassword === null}
+          help={!secret}
+        />
+      )}
+    </>
+  );
+}
+
+interface ButtonsProps {
+  login: SignIn;
+  busy: boolean;
+  onError: (message: string) => void;
+}
+
+function Buttons({ login, busy, onError }: ButtonsProps) {
+  const { passkeyOptions, answer } = login;
+  return (
+    <ActionGroup>
+      <Button type="submit" variant="primary" isBlock isLoading={busy} isDisabled={busy}>
+        {t("login.signIn")}
+      </Button>
+      {passkeyOptions && (
+        <PasskeyButton
+          label={t("passkey.use")}
+          run={() => answer(passkeyOptions)}
+          onError={onError}
+        />
+      )}
+    </ActionGroup>
+  );
+}
+
+function Codes({ login, signedIn }: { login: SignIn; signedIn: { me: Me; codes: string[] } }) {
+  return (
+    <LoginCard>
+      <Title headingLevel="h2">{t("factor.codes")}</Title>
+      <RecoveryCodes codes={signedIn.codes} done={() => login.enter(signedIn.me)} />
+    </LoginCard>
+  );
+}
+
+/** Sign-in form; `expected` is the user whose sign-in ended while the console was open. */
+export function Login({ expected = "" }: { expected?: string }) {
+  const login = useSignIn(expected);
+  const { typed, put, secret, signedIn } = login;
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
   async function submit(e: FormEvent) {
     e.preventDefault();
     setBusy(true);
     setError("");
     try {
-      follow(await signIn({ username, password, newPassword, code }));
+      await login.send();
     } catch (problem) {
       setError((problem as Error).message);
-      if (code !== null) setCode("");
+      if (typed.code !== null) put({ code: "" });
     }
     setBusy(false);
   }
-
-  if (signedIn)
-    return (
-      <LoginCard>
-        <Title headingLevel="h2">{t("factor.codes")}</Title>
-        <RecoveryCodes codes={signedIn.codes} done={() => enter(signedIn.me)} />
-      </LoginCard>
-    );
-  const asked = newPassword !== null || code !== null;
+  if (signedIn) return <Codes {...{ login, signedIn }} />;
+  const asked = typed.newPassword !== null || typed.code !== null;
   return (
     <LoginCard>
       <Form onSubmit={(e) => void submit(e)}>
         {expected && <Alert variant="info" isInline title={t("login.again")} component="p" />}
         {error && <Alert variant="danger" isInline title={error} component="p" />}
-        <FormGroup label={t("login.username")} fieldId="username">
-          <TextInput
-            id="username"
-            value={username}
-            onChange={(_, v) => setUsername(v)}
-            autoComplete="username"
-            isRequired
-          />
-        </FormGroup>
-        <PasswordField
-          id="password"
-          label={t("login.password")}
-          help={asked ? undefined : t("login.initial")}
-          value={password}
-          onChange={setPassword}
-          autoFocus
-        />
-        {newPassword !== null && (
-          <PasswordField
-            id="fresh"
-            label={t("login.newPassword")}
-            help={t("login.newHelp")}
-            value={newPassword}
-            onChange={setNewPassword}
-            isNew
-            autoFocus
-          />
-        )}
-        {secret && (
-          <>
-            <p>{t("factor.required")}</p>
-            <NewSecret value={secret} />
-          </>
-        )}
-        {code !== null && (
-          <CodeField
-            id="code"
-            value={code}
-            onChange={setCode}
-            autoFocus={newPassword === null}
-            help={!secret}
-          />
-        )}
-        <ActionGroup>
-          <Button type="submit" variant="primary" isBlock isLoading={busy} isDisabled={busy}>
-            {t("login.signIn")}
-          </Button>
-          {passkeyOptions && (
-            <PasskeyButton
-              label={t("passkey.use")}
-              run={() => answer(passkeyOptions)}
-              onError={setError}
-            />
-          )}
-        </ActionGroup>
+        <Credentials {...{ typed, put }} isFirst={!asked} />
+        <AskedFields {...{ typed, put, secret }} />
+        <Buttons {...{ login, busy }} onError={setError} />
       </Form>
-      {!asked && <PasskeySignIn enter={enter} onError={setError} />}
+      {!asked && <PasskeySignIn enter={login.enter} onError={setError} />}
       {!asked && <ProviderButtons />}
       {!asked && !expected && <ForgottenPassword />}
     </LoginCard>

@@ -1,10 +1,10 @@
 // My passkeys: add, rename, remove. The buttons do not follow `actions`: they would refuse a removal
 // after an old sign-in, which this panel renews.
 import { Alert, Button, Flex, Form, FormGroup, TextInput } from "@patternfly/react-core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { change } from "../actions/change";
-import { Problem, type Schema, api, unwrap } from "../api/client";
+import { type Schema, api, unwrap } from "../api/client";
 import { dateTime } from "../model/format";
 import { useAccount } from "../model/account";
 import { t } from "../text/text";
@@ -13,12 +13,12 @@ import { QueryState } from "../ui/states";
 import { RecoveryCodes } from "./NewSecret";
 import { ProveIdentity } from "./ProveIdentity";
 import { create } from "./passkeys";
+import { useSteps } from "./useSteps";
 
 type Passkey = Schema<"Passkey">;
 type Step =
   | { name: "list" }
   | { name: "name"; passkey: Passkey | null }
-  | { name: "prove"; next: () => Promise<void> }
   | { name: "codes"; codes: string[] };
 
 async function add(name: string): Promise<string[]> {
@@ -102,49 +102,37 @@ function List({ passkeys, actions }: { passkeys: Passkey[]; actions: Actions }) 
   );
 }
 
-export function PasskeysPanel() {
-  const { me } = useAccount();
-  const cache = useQueryClient();
-  const [step, setStep] = useState<Step>({ name: "list" });
-  const [error, setError] = useState("");
-  const found = useQuery({
-    queryKey: ["passkeys"],
-    queryFn: async () => unwrap(await api.GET("/api/v1/passkeys")).items,
-  });
-  const show = (next: Step) => {
-    setStep(next);
-    for (const key of ["passkeys", "second-factor", "me"])
-      void cache.invalidateQueries({ queryKey: [key] });
-  };
-  /** Make a change, after another sign-in if the appliance asks for one. */
-  const run = async (send: () => Promise<void>) => {
-    setError("");
-    try {
-      await send();
-    } catch (problem) {
-      if (problem instanceof Problem && problem.code === "fresh_sign_in_required")
-        setStep({ name: "prove", next: () => run(send) });
-      else {
-        setStep({ name: "list" });
-        setError((problem as Error).message);
-      }
-    }
-  };
+const LIST: Step = { name: "list" };
+
+/** The steps of the panel, and the changes that lead from one to the next. */
+function usePasskeySteps() {
+  const steps = useSteps<Step>(LIST, ["passkeys", "second-factor", "me"]);
+  const { setStep, show, run } = steps;
   const save = (passkey: Passkey | null, name: string) =>
     run(async () => {
       const codes = passkey
         ? await change(t("passkey.renamed"), () => rename(passkey.id, name).then(() => []))
         : await change(t("passkey.added"), () => add(name));
-      show(codes.length > 0 ? { name: "codes", codes } : { name: "list" });
+      show(codes.length > 0 ? { name: "codes", codes } : LIST);
     });
   const actions: Actions = {
     name: (passkey) => setStep({ name: "name", passkey }),
     remove: (passkey) =>
       void run(async () => {
         await change(t("passkey.removed"), () => remove(passkey.id));
-        show({ name: "list" });
+        show(LIST);
       }),
   };
+  return { ...steps, save, actions };
+}
+
+export function PasskeysPanel() {
+  const { me } = useAccount();
+  const { step, show, save, proved, actions, error } = usePasskeySteps();
+  const found = useQuery({
+    queryKey: ["passkeys"],
+    queryFn: async () => unwrap(await api.GET("/api/v1/passkeys")).items,
+  });
   return (
     <Panel title={t("passkey.title")}>
       <QueryState query={found}>
@@ -156,17 +144,11 @@ export function PasskeysPanel() {
               <NameForm passkey={step.passkey} done={(name) => void save(step.passkey, name)} />
             )}
             {step.name === "prove" && (
-              <ProveIdentity
-                hasSecondFactor={Boolean(me.second_factor_since)}
-                done={() => {
-                  setStep({ name: "list" });
-                  void step.next();
-                }}
-              />
+              <ProveIdentity hasSecondFactor={Boolean(me.second_factor_since)} done={proved} />
             )}
             {step.name === "codes" && (
               <div className="bb-narrow">
-                <RecoveryCodes codes={step.codes} done={() => show({ name: "list" })} />
+                <RecoveryCodes codes={step.codes} done={() => show(LIST)} />
               </div>
             )}
           </div>

@@ -15,6 +15,8 @@ interface PasswordProps {
   onChange: (value: string) => void;
   isNew?: boolean;
   autoFocus?: boolean;
+  /** Mark the label as that of a field that must not stay empty. */
+  isMarked?: boolean;
 }
 
 export function PasswordField({
@@ -25,9 +27,10 @@ export function PasswordField({
   onChange,
   isNew,
   autoFocus,
+  isMarked,
 }: PasswordProps) {
   return (
-    <FormGroup label={label} fieldId={id}>
+    <FormGroup label={label} fieldId={id} isRequired={isMarked}>
       <TextInput
         id={id}
         type="password"

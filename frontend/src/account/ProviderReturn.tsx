@@ -12,26 +12,60 @@ import { missingOf } from "./signIn";
 
 export const RETURN_PATH = "/sign-in";
 
-const finish = async (body: Schema<"ProviderReturn">) =>
+type Body = Schema<"ProviderReturn">;
+const finish = async (body: Body) =>
   unwrap(await api.POST("/api/v1/provider-logins/return", { body }));
 
-export function ProviderReturn({ done }: { done: () => void }) {
-  const cache = useQueryClient();
+/** Send what the provider has put into the address, once: a code is valid once. */
+function useAddress(send: (body: Body) => void, refuse: (message: string) => void) {
   const begun = useRef(false);
+  useEffect(() => {
+    if (begun.current) return;
+    begun.current = true;
+    const query = new URLSearchParams(location.search);
+    history.replaceState(null, "", RETURN_PATH);
+    const refused = query.get("error");
+    // Others can write the address, so nothing of it is shown but the name of an error.
+    if (refused) refuse(t("login.refused", { code: /^\w{1,40}$/.test(refused) ? refused : "?" }));
+    else send({ authorization_code: query.get("code") ?? "", state: query.get("state") ?? "" });
+  });
+}
+
+interface CodeFormProps {
+  secret: NewSecretValue | null;
+  code: string;
+  setCode: (code: string) => void;
+  send: () => void;
+}
+
+function CodeForm({ secret, code, setCode, send }: CodeFormProps) {
+  const submit = (e: FormEvent) => {
+    e.preventDefault();
+    send();
+  };
+  return (
+    <Form onSubmit={submit}>
+      {secret && (
+        <>
+          <p>{t("factor.required")}</p>
+          <NewSecret value={secret} />
+        </>
+      )}
+      <CodeField id="code" value={code} onChange={setCode} autoFocus help={!secret} />
+      <Button type="submit" variant="primary" isBlock isDisabled={!code}>
+        {t("login.signIn")}
+      </Button>
+    </Form>
+  );
+}
+
+/** The second half of a sign-in with a provider: what it lacks, and who has signed in. */
+function useReturn(enter: (me: Me) => void) {
   const [code, setCode] = useState<string | null>(null);
   const [secret, setSecret] = useState<NewSecretValue | null>(null);
   const [signedIn, setSignedIn] = useState<{ me: Me; codes: string[] } | null>(null);
   const [error, setError] = useState("");
-
-  const leave = () => {
-    history.replaceState(null, "", "/");
-    done();
-  };
-  const enter = (me: Me) => {
-    cache.setQueryData(["me"], me);
-    leave();
-  };
-  const send = async (body: Schema<"ProviderReturn">) => {
+  const send = async (body: Body) => {
     setError("");
     try {
       const me = await finish(body);
@@ -44,25 +78,21 @@ export function ProviderReturn({ done }: { done: () => void }) {
       else setError((problem as Error).message);
     }
   };
-  useEffect(() => {
-    if (begun.current) return; // a code is valid once
-    begun.current = true;
-    const query = new URLSearchParams(location.search);
-    history.replaceState(null, "", RETURN_PATH);
-    const refused = query.get("error");
-    // Others can write the address, so nothing of it is shown but the name of an error.
-    if (refused) setError(t("login.refused", { code: /^\w{1,40}$/.test(refused) ? refused : "?" }));
-    else
-      void send({
-        authorization_code: query.get("code") ?? "",
-        state: query.get("state") ?? "",
-      });
-  });
-  const submit = (e: FormEvent) => {
-    e.preventDefault();
-    void send({ code: code ?? "" });
-  };
+  useAddress((body) => void send(body), setError);
+  return { code, setCode, secret, signedIn, error, send };
+}
 
+export function ProviderReturn({ done }: { done: () => void }) {
+  const cache = useQueryClient();
+  const leave = () => {
+    history.replaceState(null, "", "/");
+    done();
+  };
+  const enter = (me: Me) => {
+    cache.setQueryData(["me"], me);
+    leave();
+  };
+  const { code, setCode, secret, signedIn, error, send } = useReturn(enter);
   if (signedIn)
     return (
       <LoginCard>
@@ -75,18 +105,7 @@ export function ProviderReturn({ done }: { done: () => void }) {
       <div className="bb-stack">
         {error && <Alert variant="danger" isInline title={error} component="p" />}
         {code !== null && (
-          <Form onSubmit={submit}>
-            {secret && (
-              <>
-                <p>{t("factor.required")}</p>
-                <NewSecret value={secret} />
-              </>
-            )}
-            <CodeField id="code" value={code} onChange={setCode} autoFocus help={!secret} />
-            <Button type="submit" variant="primary" isBlock isDisabled={!code}>
-              {t("login.signIn")}
-            </Button>
-          </Form>
+          <CodeForm {...{ secret, code, setCode }} send={() => void send({ code })} />
         )}
         <Button variant="link" isInline onClick={leave}>
           {t("login.otherWay")}

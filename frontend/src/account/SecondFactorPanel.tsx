@@ -1,9 +1,9 @@
 // My second factor: set up, replace, turn off, new recovery codes.
 import { ActionList, ActionListItem, Alert, Button, Form } from "@patternfly/react-core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { change } from "../actions/change";
-import { Problem, api, unwrap } from "../api/client";
+import { api, unwrap } from "../api/client";
 import { dateTime } from "../model/format";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
@@ -11,10 +11,10 @@ import { QueryState } from "../ui/states";
 import { CodeField } from "./CodeField";
 import { NewSecret, type NewSecretValue, RecoveryCodes } from "./NewSecret";
 import { ProveIdentity } from "./ProveIdentity";
+import { useSteps } from "./useSteps";
 
 type Step =
   | { name: "state" }
-  | { name: "prove"; next: () => Promise<void> }
   | { name: "secret"; value: NewSecretValue }
   | { name: "codes"; codes: string[] };
 
@@ -49,31 +49,13 @@ function Confirmation({ value, done }: { value: NewSecretValue; done: (codes: st
   );
 }
 
-export function SecondFactorPanel() {
-  const cache = useQueryClient();
-  const [step, setStep] = useState<Step>({ name: "state" });
-  const [error, setError] = useState("");
-  const state = useQuery({
-    queryKey: ["second-factor"],
-    queryFn: async () => unwrap(await api.GET("/api/v1/second-factor")),
-  });
-  const show = (next: Step) => {
-    setStep(next);
-    void cache.invalidateQueries({ queryKey: ["second-factor"] });
-    void cache.invalidateQueries({ queryKey: ["me"] });
-  };
-  /** Make a change, after another sign-in if the appliance asks for one. */
-  const run = async (send: () => Promise<void>) => {
-    setError("");
-    try {
-      await send();
-    } catch (problem) {
-      if (problem instanceof Problem && problem.code === "fresh_sign_in_required")
-        setStep({ name: "prove", next: () => run(send) });
-      else setError((problem as Error).message);
-    }
-  };
-  const actions = {
+const STATE: Step = { name: "state" };
+
+/** The steps of the panel, and the changes that lead from one to the next. */
+function useFactorSteps() {
+  const steps = useSteps<Step>(STATE, ["second-factor", "me"]);
+  const { setStep, show, run } = steps;
+  const actions: Actions = {
     setUp: () =>
       run(async () => {
         const value = await begin();
@@ -87,9 +69,18 @@ export function SecondFactorPanel() {
     remove: () =>
       run(async () => {
         await change(t("factor.removed"), remove);
-        show({ name: "state" });
+        show(STATE);
       }),
   };
+  return { ...steps, actions };
+}
+
+export function SecondFactorPanel() {
+  const { step, show, proved, actions, error } = useFactorSteps();
+  const state = useQuery({
+    queryKey: ["second-factor"],
+    queryFn: async () => unwrap(await api.GET("/api/v1/second-factor")),
+  });
   return (
     <Panel title={t("factor.title")}>
       <QueryState query={state}>
@@ -98,20 +89,14 @@ export function SecondFactorPanel() {
             {error && <Alert variant="danger" isInline component="p" title={error} />}
             {step.name === "state" && <State found={found} actions={actions} />}
             {step.name === "prove" && (
-              <ProveIdentity
-                hasSecondFactor={Boolean(found.since)}
-                done={() => {
-                  setStep({ name: "state" });
-                  void step.next();
-                }}
-              />
+              <ProveIdentity hasSecondFactor={Boolean(found.since)} done={proved} />
             )}
             {step.name === "secret" && (
               <Confirmation value={step.value} done={(codes) => show({ name: "codes", codes })} />
             )}
             {step.name === "codes" && (
               <div className="bb-narrow">
-                <RecoveryCodes codes={step.codes} done={() => show({ name: "state" })} />
+                <RecoveryCodes codes={step.codes} done={() => show(STATE)} />
               </div>
             )}
           </div>

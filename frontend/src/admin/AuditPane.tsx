@@ -84,6 +84,13 @@ const COLUMNS: Column<AuditRecord>[] = [
   { id: "address", label: "audit.address", value: (r) => r.address ?? "" },
 ];
 
+type Verification = Schema<"Verification">;
+
+const verdict = ({ problem, sequence, newest_sequence }: Verification) =>
+  problem
+    ? t("audit.broken", { sequence: problem.sequence, reason: problem.reason })
+    : t("audit.intact", { sequence: sequence ?? 0, newest: newest_sequence ?? 0 });
+
 function Verify() {
   const check = useMutation({
     mutationFn: () => api.GET("/api/v1/audit/verification", { params: { query: {} } }).then(unwrap),
@@ -100,34 +107,24 @@ function Verify() {
           isPlain
           component="p"
           variant={check.error || found?.problem ? "danger" : "success"}
-          title={
-            check.error?.message ??
-            (found?.problem
-              ? t("audit.broken", {
-                  sequence: found.problem.sequence,
-                  reason: found.problem.reason,
-                })
-              : t("audit.intact", {
-                  sequence: found?.sequence ?? 0,
-                  newest: found?.newest_sequence ?? 0,
-                }))
-          }
+          title={check.error?.message ?? (found ? verdict(found) : "")}
         />
       )}
     </>
   );
 }
 
-export function AuditPane() {
-  const { me } = useAccount();
-  const [actor, setActor] = useState("");
-  const [outcome, setOutcome] = useState("");
+interface AuditFilter {
+  actor: string;
+  outcome: string;
+}
+
+function useAudit({ actor, outcome }: AuditFilter, mayRead: boolean) {
   const filter = useMemo(
     () => ({ ...(actor ? { actor } : {}), ...(outcome ? { outcome: outcome as "refused" } : {}) }),
     [actor, outcome],
   );
-  const mayRead = me.privileges.includes("audit.read");
-  const audit = useInfiniteQuery({
+  return useInfiniteQuery({
     queryKey: ["list", "audit", filter],
     queryFn: ({ pageParam }) =>
       api
@@ -141,32 +138,50 @@ export function AuditPane() {
     getNextPageParam: (page) => page.next ?? undefined,
     enabled: mayRead,
   });
+}
+
+interface FilterProps {
+  filter: AuditFilter;
+  put: (fresh: Partial<AuditFilter>) => void;
+}
+
+function FilterBar({ filter, put }: FilterProps) {
+  return (
+    <Toolbar inset={{ default: "insetNone" }} className="bb-toolbar">
+      <ToolbarContent>
+        <ToolbarItem>
+          <TextInput
+            aria-label={t("event.actor")}
+            placeholder={t("event.actor")}
+            value={filter.actor}
+            onChange={(_, actor) => put({ actor })}
+          />
+        </ToolbarItem>
+        <ToolbarItem>
+          <FormSelect
+            aria-label={t("audit.outcome")}
+            value={filter.outcome}
+            onChange={(_, outcome) => put({ outcome })}
+          >
+            <FormSelectOption value="" label={t("audit.outcome")} />
+            <FormSelectOption value="succeeded" label={t("audit.succeeded")} />
+            <FormSelectOption value="refused" label={t("audit.refused", { code: "" })} />
+          </FormSelect>
+        </ToolbarItem>
+      </ToolbarContent>
+    </Toolbar>
+  );
+}
+
+export function AuditPane() {
+  const { me } = useAccount();
+  const [filter, setFilter] = useState<AuditFilter>({ actor: "", outcome: "" });
+  const mayRead = me.privileges.includes("audit.read");
+  const audit = useAudit(filter, mayRead);
   if (!mayRead) return <ForbiddenState privilege="audit.read" />;
   return (
     <Panel title={t("access.audit")} actions={<Verify />}>
-      <Toolbar inset={{ default: "insetNone" }} className="bb-toolbar">
-        <ToolbarContent>
-          <ToolbarItem>
-            <TextInput
-              aria-label={t("event.actor")}
-              placeholder={t("event.actor")}
-              value={actor}
-              onChange={(_, v) => setActor(v)}
-            />
-          </ToolbarItem>
-          <ToolbarItem>
-            <FormSelect
-              aria-label={t("audit.outcome")}
-              value={outcome}
-              onChange={(_, v) => setOutcome(v)}
-            >
-              <FormSelectOption value="" label={t("audit.outcome")} />
-              <FormSelectOption value="succeeded" label={t("audit.succeeded")} />
-              <FormSelectOption value="refused" label={t("audit.refused", { code: "" })} />
-            </FormSelect>
-          </ToolbarItem>
-        </ToolbarContent>
-      </Toolbar>
+      <FilterBar filter={filter} put={(fresh) => setFilter((old) => ({ ...old, ...fresh }))} />
       {audit.data ? (
         <DataTable
           table="audit"

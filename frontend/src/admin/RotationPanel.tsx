@@ -38,6 +38,53 @@ function askStep(kind: RotationKind, step: keyof typeof steps) {
   });
 }
 
+function Phase({ rotation: r }: { rotation: Rotation }) {
+  return (
+    <span>
+      <Label isCompact status={r.phase === "idle" ? "success" : "info"}>
+        {coded("rotation.phase", r.phase, r.phase)}
+      </Label>{" "}
+      {r.ready_at && (
+        <span className="bb-quiet">{t("rotation.ready", { time: dateTime(r.ready_at) })}</span>
+      )}
+    </span>
+  );
+}
+
+function Keys({ keys }: Pick<Rotation, "keys">) {
+  return (
+    <List>
+      {keys.map((k) => (
+        <ListItem key={k.fingerprint}>
+          <code>{k.fingerprint.slice(0, 24)}</code> {k.signs && <b>{t("rotation.signs")}</b>}{" "}
+          {k.expires_at && t("rotation.expires", { time: dateTime(k.expires_at) })}
+        </ListItem>
+      ))}
+    </List>
+  );
+}
+
+function Steps({ kind, phase }: { kind: RotationKind; phase: Rotation["phase"] }) {
+  return (
+    <span className="bb-rowend">
+      {phase === "idle" ? (
+        <Button variant="secondary" onClick={() => askStep(kind, "start")}>
+          {t("rotation.start")}
+        </Button>
+      ) : (
+        <>
+          <Button variant="secondary" onClick={() => askStep(kind, "advance")}>
+            {t("rotation.advance")}
+          </Button>
+          <Button variant="secondary" isDanger onClick={() => askStep(kind, "abort")}>
+            {t("rotation.abort")}
+          </Button>
+        </>
+      )}
+    </span>
+  );
+}
+
 export function RotationPanel({ kind }: { kind: RotationKind }) {
   const rotation = useQuery({
     queryKey: ["detail", "rotation", kind],
@@ -48,44 +95,12 @@ export function RotationPanel({ kind }: { kind: RotationKind }) {
       <QueryState query={rotation}>
         {(r) => (
           <div className="bb-stack">
-            <span>
-              <Label isCompact status={r.phase === "idle" ? "success" : "info"}>
-                {coded("rotation.phase", r.phase, r.phase)}
-              </Label>{" "}
-              {r.ready_at && (
-                <span className="bb-quiet">
-                  {t("rotation.ready", { time: dateTime(r.ready_at) })}
-                </span>
-              )}
-            </span>
+            <Phase rotation={r} />
             {r.pending_nodes.length > 0 && (
               <p>{t("rotation.pending", { nodes: r.pending_nodes.join(", ") })}</p>
             )}
-            <List>
-              {r.keys.map((k) => (
-                <ListItem key={k.fingerprint}>
-                  <code>{k.fingerprint.slice(0, 24)}</code>{" "}
-                  {k.signs && <b>{t("rotation.signs")}</b>}{" "}
-                  {k.expires_at && t("rotation.expires", { time: dateTime(k.expires_at) })}
-                </ListItem>
-              ))}
-            </List>
-            <span className="bb-rowend">
-              {r.phase === "idle" ? (
-                <Button variant="secondary" onClick={() => askStep(kind, "start")}>
-                  {t("rotation.start")}
-                </Button>
-              ) : (
-                <>
-                  <Button variant="secondary" onClick={() => askStep(kind, "advance")}>
-                    {t("rotation.advance")}
-                  </Button>
-                  <Button variant="secondary" isDanger onClick={() => askStep(kind, "abort")}>
-                    {t("rotation.abort")}
-                  </Button>
-                </>
-              )}
-            </span>
+            <Keys keys={r.keys} />
+            <Steps kind={kind} phase={r.phase} />
           </div>
         )}
       </QueryState>

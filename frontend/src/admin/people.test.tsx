@@ -4,7 +4,8 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { answerActions, given, show, stubResizeObserver } from "../actions/answeringServer";
 import { cache } from "../api/cache";
 import { api } from "../api/client";
-import { BindingsPane, RolesPane, TokensPane, UsersPane } from "./people";
+import { BindingsPane, RolesPane, UsersPane } from "./people";
+import { TokensPane } from "./TokensPane";
 
 const token = (id: string, name: string) =>
   ({ id, name, user: "mei", scopes: [], networks: [] }) as never;

@@ -1,24 +1,19 @@
-// Panes of users, groups, roles, role bindings and tokens.
+// Panes of users, groups, roles and role bindings.
 import { Label } from "@patternfly/react-core";
 import { Secret } from "../actions/forms";
 import { ROLE_FIELDS } from "../actions/listedForms";
-import { PRIVILEGES } from "../actions/privileges";
-import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import { type Schema, api, unwrap } from "../api/client";
 import type { RowOf } from "../api/lists";
-import { ago, dateTime } from "../model/format";
+import { dateTime } from "../model/format";
 import { shellLine } from "../model/shellLine";
 import type { Column } from "../tables/DataTable";
-import { ListPane } from "../tables/ListPane";
+import { ListPane, type NewRow } from "../tables/ListPane";
 import { t } from "../text/text";
 import type { FormValues, Field } from "../ui/fields";
 import { bindingActionable } from "./BindingTable";
 import { PLACES, placeText } from "./place";
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
-const words = (value: unknown) =>
-  text(value)
-    .split(/[\s,]+/)
-    .filter(Boolean);
 const given = (values: FormValues) =>
   Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ""));
 const MANAGE = "accounts.manage";
@@ -114,6 +109,34 @@ export function GroupsPane() {
   );
 }
 
+const ROLE_COLUMNS: Column<RowOf<"roles">>[] = [
+  { id: "name", label: "field.name", value: (r) => r.name },
+  {
+    id: "kind",
+    label: "people.kind",
+    value: (r) => t(r.built_in ? "people.builtIn" : "people.custom"),
+  },
+  { id: "privileges", label: "access.privileges", value: (r) => r.privileges.join(", ") },
+];
+const NEW_ROLE: NewRow = {
+  label: "people.createRole",
+  privilege: MANAGE,
+  fields: [{ name: "name", label: "field.name", type: "text", required: true }, ...ROLE_FIELDS],
+  command: (v) =>
+    shellLine(["busbar", "role", "create", text(v.name) || "NAME"], {
+      privilege: v.privileges,
+    }),
+  send: async (v) =>
+    void unwrap(
+      await api.POST("/api/v1/roles", {
+        body: {
+          name: text(v.name),
+          privileges: (v.privileges ?? []) as Schema<"RoleRequest">["privileges"],
+        },
+      }),
+    ),
+};
+
 export function RolesPane() {
   return (
     <ListPane
@@ -122,36 +145,8 @@ export function RolesPane() {
       actionable={(r) =>
         r.id && !r.built_in ? { kind: "roles", id: r.id, name: r.name } : undefined
       }
-      columns={[
-        { id: "name", label: "field.name", value: (r) => r.name },
-        {
-          id: "kind",
-          label: "people.kind",
-          value: (r) => t(r.built_in ? "people.builtIn" : "people.custom"),
-        },
-        { id: "privileges", label: "access.privileges", value: (r) => r.privileges.join(", ") },
-      ]}
-      create={{
-        label: "people.createRole",
-        privilege: MANAGE,
-        fields: [
-          { name: "name", label: "field.name", type: "text", required: true },
-          ...ROLE_FIELDS,
-        ],
-        command: (v) =>
-          shellLine(["busbar", "role", "create", text(v.name) || "NAME"], {
-            privilege: v.privileges,
-          }),
-        send: async (v) =>
-          void unwrap(
-            await api.POST("/api/v1/roles", {
-              body: {
-                name: text(v.name),
-                privileges: (v.privileges ?? []) as Schema<"RoleRequest">["privileges"],
-              },
-            }),
-          ),
-      }}
+      columns={ROLE_COLUMNS}
+      create={NEW_ROLE}
     />
   );
 }
@@ -174,6 +169,38 @@ const BINDING_FIELDS: Field[] = [
   { name: "pool", label: "people.orPool", type: "names", from: "pools" },
 ];
 
+const BINDING_COLUMNS: Column<RowOf<"bindings">>[] = [
+  { id: "role", label: "people.role", value: (b) => b.role },
+  {
+    id: "who",
+    label: "people.who",
+    value: (b) => b.user ?? (b.group ? `${t("field.group")} ${b.group}` : ""),
+  },
+  { id: "where", label: "people.where", value: placeText },
+  {
+    id: "since",
+    label: "node.since",
+    value: (b) => b.created_at ?? "",
+    cell: (b) => dateTime(b.created_at),
+  },
+];
+const NEW_BINDING: NewRow = {
+  label: "people.createBinding",
+  privilege: "members.manage",
+  fields: BINDING_FIELDS,
+  command: (v) =>
+    shellLine(
+      ["busbar", "role-binding", "create", text(v.role) || "ROLE"],
+      Object.fromEntries(["user", "group", ...PLACES].map((n) => [n, v[n]])),
+    ),
+  send: async (v) =>
+    void unwrap(
+      await api.POST("/api/v1/role-bindings", {
+        body: given(v) as Schema<"RoleBindingRequest">,
+      }),
+    ),
+};
+
 export function BindingsPane() {
   return (
     <ListPane
@@ -181,111 +208,8 @@ export function BindingsPane() {
       title="people.bindings"
       actionable={bindingActionable}
       hasBulk
-      columns={[
-        { id: "role", label: "people.role", value: (b) => b.role },
-        {
-          id: "who",
-          label: "people.who",
-          value: (b) => b.user ?? (b.group ? `${t("field.group")} ${b.group}` : ""),
-        },
-        {
-          id: "where",
-          label: "people.where",
-          value: placeText,
-        },
-        {
-          id: "since",
-          label: "node.since",
-          value: (b) => b.created_at ?? "",
-          cell: (b) => dateTime(b.created_at),
-        },
-      ]}
-      create={{
-        label: "people.createBinding",
-        privilege: "members.manage",
-        fields: BINDING_FIELDS,
-        command: (v) =>
-          shellLine(
-            ["busbar", "role-binding", "create", text(v.role) || "ROLE"],
-            Object.fromEntries(["user", "group", ...PLACES].map((n) => [n, v[n]])),
-          ),
-        send: async (v) =>
-          void unwrap(
-            await api.POST("/api/v1/role-bindings", {
-              body: given(v) as Schema<"RoleBindingRequest">,
-            }),
-          ),
-      }}
-    />
-  );
-}
-
-const DAY = 86_400;
-export function TokensPane() {
-  return (
-    <ListPane
-      list="tokens"
-      title="people.tokens"
-      actionable={(k) => ({ kind: "tokens", id: k.id, name: k.name })}
-      hasBulk
-      columns={[
-        { id: "name", label: "field.name", value: (k) => k.name },
-        { id: "user", label: "field.user", value: (k) => k.user },
-        {
-          id: "scopes",
-          label: "people.scopes",
-          value: (k) => k.scopes.join(", ") || t("people.allScopes"),
-        },
-        {
-          id: "networks",
-          label: "people.networks",
-          value: (k) => k.networks.join(", ") || t("people.anywhere"),
-        },
-        {
-          id: "used",
-          label: "people.lastUsed",
-          value: (k) => k.last_used_at ?? "",
-          cell: (k) =>
-            k.last_used_at ? `${ago(k.last_used_at)}, ${k.last_used_address}` : t("common.never"),
-        },
-        {
-          id: "expires",
-          label: "people.expires",
-          value: (k) => k.expires_at ?? "",
-          cell: (k) => (k.expires_at ? dateTime(k.expires_at) : t("common.never")),
-        },
-      ]}
-      create={{
-        label: "people.createToken",
-        privilege: "account.self",
-        fields: [
-          { name: "name", label: "field.name", type: "text", required: true },
-          { name: "days", label: "people.days", type: "number" },
-          { name: "networks", label: "people.networks", type: "text", help: "people.networksHelp" },
-          {
-            name: "scopes",
-            label: "people.scopes",
-            type: "checks",
-            options: PRIVILEGES,
-            help: "people.scopesHelp",
-          },
-        ],
-        initial: { days: "90" },
-        send: async (v) => {
-          const token = unwrap(
-            await api.POST("/api/v1/tokens", {
-              body: {
-                name: text(v.name),
-                ...(text(v.days) ? { lifetime_seconds: Math.round(Number(v.days) * DAY) } : {}),
-                ...(words(v.networks).length > 0 ? { networks: words(v.networks) } : {}),
-                ...(Array.isArray(v.scopes) && v.scopes.length > 0 ? { scopes: v.scopes } : {}),
-              } as Schema<"ApiTokenRequest">,
-              headers: idempotencyKey(),
-            }),
-          );
-          return <Secret label="secret.once" value={token.token} />;
-        },
-      }}
+      columns={BINDING_COLUMNS}
+      create={NEW_BINDING}
     />
   );
 }

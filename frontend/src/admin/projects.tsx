@@ -3,11 +3,13 @@ import { POOL_FIELDS, poolCommand, poolSettings } from "../actions/forms";
 import { QUOTA_FIELDS, quotaSettings } from "../actions/listedForms";
 import { createPool } from "../actions/requests";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import type { RowOf } from "../api/lists";
 import { dateTime, gpuCount } from "../model/format";
 import { shellLine } from "../model/shellLine";
-import { ListPane } from "../tables/ListPane";
+import { ListPane, type NewRow } from "../tables/ListPane";
+import type { Column } from "../tables/columns";
 import { t } from "../text/text";
-import type { Field } from "../ui/fields";
+import type { Field, FormValues } from "../ui/fields";
 
 const POOLS = "pools.manage";
 const ACCOUNTS = "accounts.manage";
@@ -52,49 +54,50 @@ export function PoolsPane() {
   );
 }
 
+const PROJECT_COLUMNS: Column<RowOf<"projects">>[] = [
+  { id: "name", label: "field.name", value: (p) => p.name },
+  { id: "department", label: "field.department", value: (p) => p.department ?? "" },
+  {
+    id: "since",
+    label: "node.since",
+    value: (p) => p.created_at ?? "",
+    cell: (p) => dateTime(p.created_at),
+  },
+];
+const DEPARTMENT: Field = {
+  name: "department",
+  label: "field.department",
+  type: "names",
+  from: "departments",
+  blank: "common.none",
+};
+const NEW_PROJECT: NewRow = {
+  label: "project.create",
+  privilege: ACCOUNTS,
+  fields: [NAME, DEPARTMENT],
+  command: (v) =>
+    shellLine(["busbar", "project", "create", text(v.name) || "NAME"], {
+      department: v.department,
+    }),
+  send: async (v) =>
+    void unwrap(
+      await api.POST("/api/v1/projects", {
+        body: {
+          name: text(v.name),
+          ...(v.department ? { department: text(v.department) } : {}),
+        } as Schema<"ProjectRequest">,
+      }),
+    ),
+};
+
 export function ProjectsPane() {
   return (
     <ListPane
       list="projects"
       title="tree.projects"
-      columns={[
-        { id: "name", label: "field.name", value: (p) => p.name },
-        { id: "department", label: "field.department", value: (p) => p.department ?? "" },
-        {
-          id: "since",
-          label: "node.since",
-          value: (p) => p.created_at ?? "",
-          cell: (p) => dateTime(p.created_at),
-        },
-      ]}
+      columns={PROJECT_COLUMNS}
       target={(p) => ({ kind: "projects", id: p.id, name: p.name })}
-      create={{
-        label: "project.create",
-        privilege: ACCOUNTS,
-        fields: [
-          NAME,
-          {
-            name: "department",
-            label: "field.department",
-            type: "names",
-            from: "departments",
-            blank: "common.none",
-          },
-        ],
-        command: (v) =>
-          shellLine(["busbar", "project", "create", text(v.name) || "NAME"], {
-            department: v.department,
-          }),
-        send: async (v) =>
-          void unwrap(
-            await api.POST("/api/v1/projects", {
-              body: {
-                name: text(v.name),
-                ...(v.department ? { department: text(v.department) } : {}),
-              } as Schema<"ProjectRequest">,
-            }),
-          ),
-      }}
+      create={NEW_PROJECT}
     />
   );
 }
@@ -126,6 +129,49 @@ export function DepartmentsPane() {
   );
 }
 
+const QUOTA_COLUMNS: Column<RowOf<"quotas">>[] = [
+  {
+    id: "subject",
+    label: "quota.subject",
+    value: (q) => `${t(`quota.${q.subject_kind}`)} ${q.subject ?? ""}`,
+  },
+  { id: "quota", label: "quota.guaranteed", value: (q) => limit(q.quota_gpus) },
+  { id: "limit", label: "quota.limit", value: (q) => limit(q.limit_gpus) },
+  {
+    id: "borrows",
+    label: "quota.borrows",
+    value: (q) => t(q.borrows ? "common.yes" : "common.no"),
+  },
+  { id: "weight", label: "quota.weight", value: (q) => q.weight ?? 1 },
+];
+const SUBJECT_KIND: Field = {
+  name: "subject_kind",
+  label: "quota.kind",
+  type: "select",
+  options: ["project", "department", "user"],
+  required: true,
+};
+const NEW_QUOTA: NewRow = {
+  label: "quota.create",
+  privilege: POOLS,
+  fields: [
+    SUBJECT_KIND,
+    { name: "subject", label: "field.name", type: "text", required: true },
+    ...QUOTA_FIELDS,
+  ],
+  initial: { borrows: true },
+  send: async (v) =>
+    void unwrap(
+      await api.POST("/api/v1/quotas", {
+        body: {
+          ...quotaSettings(v),
+          subject_kind: v.subject_kind as "project",
+          subject: text(v.subject),
+        },
+      }),
+    ),
+};
+
 export function QuotasPane() {
   return (
     <ListPane
@@ -133,50 +179,60 @@ export function QuotasPane() {
       title="project.quotas"
       actionable={(q) => ({ kind: "quotas", id: q.id, name: q.subject ?? "" })}
       hasBulk
-      columns={[
-        {
-          id: "subject",
-          label: "quota.subject",
-          value: (q) => `${t(`quota.${q.subject_kind}`)} ${q.subject ?? ""}`,
-        },
-        { id: "quota", label: "quota.guaranteed", value: (q) => limit(q.quota_gpus) },
-        { id: "limit", label: "quota.limit", value: (q) => limit(q.limit_gpus) },
-        {
-          id: "borrows",
-          label: "quota.borrows",
-          value: (q) => t(q.borrows ? "common.yes" : "common.no"),
-        },
-        { id: "weight", label: "quota.weight", value: (q) => q.weight ?? 1 },
-      ]}
-      create={{
-        label: "quota.create",
-        privilege: POOLS,
-        fields: [
-          {
-            name: "subject_kind",
-            label: "quota.kind",
-            type: "select",
-            options: ["project", "department", "user"],
-            required: true,
-          },
-          { name: "subject", label: "field.name", type: "text", required: true },
-          ...QUOTA_FIELDS,
-        ],
-        initial: { borrows: true },
-        send: async (v) =>
-          void unwrap(
-            await api.POST("/api/v1/quotas", {
-              body: {
-                ...quotaSettings(v),
-                subject_kind: v.subject_kind as "project",
-                subject: text(v.subject),
-              },
-            }),
-          ),
-      }}
+      columns={QUOTA_COLUMNS}
+      create={NEW_QUOTA}
     />
   );
 }
+
+const RESERVATION_COLUMNS: Column<RowOf<"reservations">>[] = [
+  { id: "name", label: "field.name", value: (r) => r.name },
+  { id: "pool", label: "field.pool", value: (r) => r.pool },
+  { id: "project", label: "field.project", value: (r) => r.project },
+  {
+    id: "gpus",
+    label: "reservation.gpus",
+    value: (r) => `${r.gpu_count} × ${r.percent ?? 100} %`,
+  },
+  {
+    id: "from",
+    label: "event.from",
+    value: (r) => r.starts_at,
+    cell: (r) => dateTime(r.starts_at),
+  },
+  { id: "to", label: "event.to", value: (r) => r.ends_at, cell: (r) => dateTime(r.ends_at) },
+];
+const RESERVATION_FIELDS: Field[] = [
+  NAME,
+  { name: "pool", label: "field.pool", type: "names", from: "pools", required: true },
+  { name: "project", label: "field.project", type: "names", from: "projects", required: true },
+  { name: "gpu_count", label: "reservation.gpus", type: "number", required: true },
+  { name: "percent", label: "allocate.percent", type: "number" },
+  { name: "starts_at", label: "event.from", type: "moment", required: true },
+  { name: "ends_at", label: "event.to", type: "moment", required: true },
+];
+const reservationOf = (v: FormValues) => ({
+  name: text(v.name),
+  pool: text(v.pool),
+  project: text(v.project),
+  gpu_count: Number(text(v.gpu_count)),
+  percent: Number(text(v.percent)) || 100,
+  starts_at: new Date(text(v.starts_at)).toISOString(),
+  ends_at: new Date(text(v.ends_at)).toISOString(),
+});
+const NEW_RESERVATION: NewRow = {
+  label: "reservation.create",
+  privilege: POOLS,
+  fields: RESERVATION_FIELDS,
+  initial: { gpu_count: "1", percent: "100" },
+  send: async (v) =>
+    void unwrap(
+      await api.POST("/api/v1/reservations", {
+        body: reservationOf(v),
+        headers: idempotencyKey(),
+      }),
+    ),
+};
 
 export function ReservationsPane() {
   return (
@@ -185,58 +241,8 @@ export function ReservationsPane() {
       title="project.reservations"
       actionable={(r) => ({ kind: "reservations", id: r.id, name: r.name })}
       hasBulk
-      columns={[
-        { id: "name", label: "field.name", value: (r) => r.name },
-        { id: "pool", label: "field.pool", value: (r) => r.pool },
-        { id: "project", label: "field.project", value: (r) => r.project },
-        {
-          id: "gpus",
-          label: "reservation.gpus",
-          value: (r) => `${r.gpu_count} × ${r.percent ?? 100} %`,
-        },
-        {
-          id: "from",
-          label: "event.from",
-          value: (r) => r.starts_at,
-          cell: (r) => dateTime(r.starts_at),
-        },
-        { id: "to", label: "event.to", value: (r) => r.ends_at, cell: (r) => dateTime(r.ends_at) },
-      ]}
-      create={{
-        label: "reservation.create",
-        privilege: POOLS,
-        fields: [
-          NAME,
-          { name: "pool", label: "field.pool", type: "names", from: "pools", required: true },
-          {
-            name: "project",
-            label: "field.project",
-            type: "names",
-            from: "projects",
-            required: true,
-          },
-          { name: "gpu_count", label: "reservation.gpus", type: "number", required: true },
-          { name: "percent", label: "allocate.percent", type: "number" },
-          { name: "starts_at", label: "event.from", type: "moment", required: true },
-          { name: "ends_at", label: "event.to", type: "moment", required: true },
-        ],
-        initial: { gpu_count: "1", percent: "100" },
-        send: async (v) =>
-          void unwrap(
-            await api.POST("/api/v1/reservations", {
-              body: {
-                name: text(v.name),
-                pool: text(v.pool),
-                project: text(v.project),
-                gpu_count: Number(text(v.gpu_count)),
-                percent: Number(text(v.percent)) || 100,
-                starts_at: new Date(text(v.starts_at)).toISOString(),
-                ends_at: new Date(text(v.ends_at)).toISOString(),
-              },
-              headers: idempotencyKey(),
-            }),
-          ),
-      }}
+      columns={RESERVATION_COLUMNS}
+      create={NEW_RESERVATION}
     />
   );
 }

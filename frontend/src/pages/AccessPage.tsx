@@ -1,7 +1,8 @@
 // Access: users, groups, roles, role bindings, tokens and audit, as far as the user may see them.
 import { AccessPane } from "../admin/AccessPane";
 import { AuditPane } from "../admin/AuditPane";
-import { BindingsPane, GroupsPane, RolesPane, TokensPane, UsersPane } from "../admin/people";
+import { BindingsPane, GroupsPane, RolesPane, UsersPane } from "../admin/people";
+import { TokensPane } from "../admin/TokensPane";
 import { useAccount } from "../model/account";
 import { t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";

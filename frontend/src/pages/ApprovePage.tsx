@@ -61,6 +61,19 @@ function CodeForm({ found }: { found: (device: Device) => void }) {
   );
 }
 
+function DeviceProperties({ device }: { device: Device }) {
+  return (
+    <Properties
+      properties={[
+        [t("device.code"), device.code],
+        [t("device.client"), device.client || "–"],
+        [t("device.address"), device.address],
+        [t("device.begun"), dateTime(device.created_at)],
+      ]}
+    />
+  );
+}
+
 function Decision({ device, done }: { device: Device; done: (approved: boolean) => void }) {
   const { me } = useAccount();
   const [error, setError] = useState("");
@@ -79,14 +92,7 @@ function Decision({ device, done }: { device: Device; done: (approved: boolean) 
     <div className="bb-stack">
       <Alert variant="warning" isInline component="p" title={t("device.warning")} />
       {error && <Alert variant="danger" isInline component="p" title={error} />}
-      <Properties
-        properties={[
-          [t("device.code"), device.code],
-          [t("device.client"), device.client || "–"],
-          [t("device.address"), device.address],
-          [t("device.begun"), dateTime(device.created_at)],
-        ]}
-      />
+      <DeviceProperties device={device} />
       <ActionList>
         <ActionListItem>
           <Button variant="primary" onClick={() => void decide(true)}>
