@@ -69,12 +69,10 @@ function ThemeButton() {
   );
 }
 
-function UserMenu() {
+/** Return a function that ends the sign-in and forgets everything that the console has read. */
+function useSignOut() {
   const cache = useQueryClient();
-  const { me } = useAccount();
-  const navigate = useNavigate();
-  const [open, setOpen] = useState(false);
-  const signOut = async () => {
+  return async () => {
     try {
       unwrap(await api.DELETE("/api/v1/browser-login"));
     } catch (problem) {
@@ -84,6 +82,52 @@ function UserMenu() {
     cache.clear();
     cache.setQueryData(["me"], null);
   };
+}
+
+function UserItems() {
+  const { me } = useAccount();
+  const navigate = useNavigate();
+  return (
+    <DropdownList>
+      <DropdownItem key="roles" isDisabled>
+        {me.roles.map(roleText).join("; ")}
+      </DropdownItem>
+      <DropdownItem key="account" onClick={() => void navigate({ to: "/account" })}>
+        {t("frame.account")}
+      </DropdownItem>
+      <DropdownItem key="api" to="/api/docs" target="_blank">
+        {t("frame.apiExplorer")}
+      </DropdownItem>
+      <DropdownItem key="docs" to="/docs/" target="_blank">
+        {t("frame.documentation")}
+      </DropdownItem>
+    </DropdownList>
+  );
+}
+
+function LanguageItems() {
+  return (
+    <DropdownGroup label={t("frame.language")}>
+      <DropdownList>
+        {(Object.keys(LANGUAGES) as Language[]).map((l) => (
+          <DropdownItem
+            key={l}
+            isSelected={l === currentLanguage()}
+            onClick={() => setLanguage(l)}
+            lang={l}
+          >
+            {LANGUAGES[l]}
+          </DropdownItem>
+        ))}
+      </DropdownList>
+    </DropdownGroup>
+  );
+}
+
+function UserMenu() {
+  const { me } = useAccount();
+  const signOut = useSignOut();
+  const [open, setOpen] = useState(false);
   return (
     <Dropdown
       isOpen={open}
@@ -96,35 +140,9 @@ function UserMenu() {
         </MenuToggle>
       )}
     >
-      <DropdownList>
-        <DropdownItem key="roles" isDisabled>
-          {me.roles.map(roleText).join("; ")}
-        </DropdownItem>
-        <DropdownItem key="account" onClick={() => void navigate({ to: "/account" })}>
-          {t("frame.account")}
-        </DropdownItem>
-        <DropdownItem key="api" to="/api/docs" target="_blank">
-          {t("frame.apiExplorer")}
-        </DropdownItem>
-        <DropdownItem key="docs" to="/docs/" target="_blank">
-          {t("frame.documentation")}
-        </DropdownItem>
-      </DropdownList>
+      <UserItems />
       <Divider />
-      <DropdownGroup label={t("frame.language")}>
-        <DropdownList>
-          {(Object.keys(LANGUAGES) as Language[]).map((l) => (
-            <DropdownItem
-              key={l}
-              isSelected={l === currentLanguage()}
-              onClick={() => setLanguage(l)}
-              lang={l}
-            >
-              {LANGUAGES[l]}
-            </DropdownItem>
-          ))}
-        </DropdownList>
-      </DropdownGroup>
+      <LanguageItems />
       <Divider />
       <DropdownList>
         <DropdownItem key="zone" isDisabled>
@@ -138,45 +156,57 @@ function UserMenu() {
   );
 }
 
-export function Masthead({ bell }: { bell: ReactNode }) {
+function Brand() {
+  return (
+    <MastheadMain>
+      <MastheadToggle>
+        <PageToggleButton
+          isHamburgerButton={false}
+          variant="plain"
+          aria-label={t("frame.navigation")}
+          icon={<BarsIcon />}
+        />
+      </MastheadToggle>
+      <MastheadBrand>
+        <MastheadLogo component={(props) => <Link {...props} to="/" />} className="bb-brand">
+          <Logo />
+          <span>Busbar</span>
+        </MastheadLogo>
+      </MastheadBrand>
+    </MastheadMain>
+  );
+}
+
+function SearchButton() {
+  return (
+    <Button variant="control" icon={<SearchIcon />} onClick={openPalette} className="bb-search">
+      <span className="bb-search__text">{t("frame.searchShort")}</span> <kbd>Ctrl K</kbd>
+    </Button>
+  );
+}
+
+function Connection() {
   const { live } = useAccount();
   return (
+    <Label status={live ? "success" : "warning"} variant="outline" isCompact>
+      {t(live ? "frame.live" : "frame.reconnecting")}
+    </Label>
+  );
+}
+
+export function Masthead({ bell }: { bell: ReactNode }) {
+  return (
     <Bar>
-      <MastheadMain>
-        <MastheadToggle>
-          <PageToggleButton
-            isHamburgerButton={false}
-            variant="plain"
-            aria-label={t("frame.navigation")}
-            icon={<BarsIcon />}
-          />
-        </MastheadToggle>
-        <MastheadBrand>
-          <MastheadLogo component={(props) => <Link {...props} to="/" />} className="bb-brand">
-            <Logo />
-            <span>Busbar</span>
-          </MastheadLogo>
-        </MastheadBrand>
-      </MastheadMain>
+      <Brand />
       <MastheadContent>
         <Toolbar isStatic>
           <ToolbarContent>
             <ToolbarGroup align={{ default: "alignEnd" }} gap={{ default: "gapSm" }}>
               <ToolbarItem alignSelf="center">
-                <Button
-                  variant="control"
-                  icon={<SearchIcon />}
-                  onClick={openPalette}
-                  className="bb-search"
-                >
-                  <span className="bb-search__text">{t("frame.searchShort")}</span>{" "}
-                  <kbd>Ctrl K</kbd>
-                </Button>
+                <SearchButton />
               </ToolbarItem>
               <ToolbarItem alignSelf="center">
-                <Label status={live ? "success" : "warning"} variant="outline" isCompact>
-                  {t(live ? "frame.live" : "frame.reconnecting")}
-                </Label>
+                <Connection />
               </ToolbarItem>
               <ToolbarItem>{bell}</ToolbarItem>
               <ToolbarItem>

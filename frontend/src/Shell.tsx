@@ -137,8 +137,8 @@ function useNoticeDrawer() {
   return { notices, isOpen, close, toggle: isOpen ? close : () => setOpen(true) };
 }
 
-export function Shell() {
-  const { notices, isOpen, close, toggle } = useNoticeDrawer();
+/** Open the palette with Ctrl-K. */
+function usePaletteKey() {
   useEffect(() => {
     const onKey = (e: KeyboardEvent) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey)) return;
@@ -148,6 +148,28 @@ export function Shell() {
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
   }, []);
+}
+
+function Sidebar() {
+  return (
+    <PageSidebar>
+      <PageSidebarBody>
+        <PrimaryNav />
+      </PageSidebarBody>
+      <PageSidebarBody isFilled className="bb-tree">
+        <nav aria-label={t("frame.inventory")}>
+          <PaneBoundary>
+            <InventoryTree />
+          </PaneBoundary>
+        </nav>
+      </PageSidebarBody>
+    </PageSidebar>
+  );
+}
+
+export function Shell() {
+  const { notices, isOpen, close, toggle } = useNoticeDrawer();
+  usePaletteKey();
   return (
     <Page
       masthead={<Masthead bell={<NoticeBell {...{ notices, isOpen, toggle }} />} />}
@@ -155,20 +177,7 @@ export function Shell() {
       isContentFilled
       skipToContent={<SkipToContent href={`#${PAGE}`}>{t("frame.skip")}</SkipToContent>}
       mainAriaLabel={t("frame.workspace")}
-      sidebar={
-        <PageSidebar>
-          <PageSidebarBody>
-            <PrimaryNav />
-          </PageSidebarBody>
-          <PageSidebarBody isFilled className="bb-tree">
-            <nav aria-label={t("frame.inventory")}>
-              <PaneBoundary>
-                <InventoryTree />
-              </PaneBoundary>
-            </nav>
-          </PageSidebarBody>
-        </PageSidebar>
-      }
+      sidebar={<Sidebar />}
     >
       <div className="bb-workspace">
         <Banners />

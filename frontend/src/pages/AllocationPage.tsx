@@ -16,6 +16,7 @@ import { type Metric, MetricsPanel } from "../charts/MetricsPanel";
 import { RECEIVED_METRIC } from "../charts/receivedMetric";
 import { PartitionBar } from "../inventory/PartitionBar";
 import { dateTime, gib } from "../model/format";
+import type { Target } from "../model/kinds";
 import { computeText, drainText, receivedText, withSessions } from "../model/computeShare";
 import { allocationName, hasEnded, maxSessionsText, requestText } from "../model/allocationNames";
 import { ObjectActivity } from "../tasks/ObjectActivity";
@@ -24,7 +25,7 @@ import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property, labelText } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
-import { TabPanes } from "../ui/TabPanes";
+import { type Pane, TabPanes } from "../ui/TabPanes";
 
 const GIB = 2 ** 30;
 const METRICS: readonly Metric[] = [
@@ -164,6 +165,31 @@ function Monitor({ allocation: a }: { allocation: Allocation }) {
   ));
 }
 
+function AllocationHeader({ allocation: a, target }: { allocation: Allocation; target: Target }) {
+  return (
+    <PageHeader
+      title={target.name}
+      trail={[[t("nav.allocations"), "/allocations"]]}
+      labels={<AllocationState state={a.state ?? ""} />}
+      actions={
+        <>
+          {!hasEnded(a) && <QuickAction target={target} name="release" />}
+          {a.state === "active" && <QuickAction target={target} name="resize" />}
+          {a.state === "suspended" && <QuickAction target={target} name="resume" />}
+          <ActionMenu targets={[target]} />
+        </>
+      }
+    />
+  );
+}
+
+const panesOf = (a: Allocation, target: Target): Pane[] => [
+  { id: "summary", label: "tab.summary", content: () => <Summary allocation={a} /> },
+  { id: "monitor", label: "tab.monitor", content: () => <Monitor allocation={a} /> },
+  { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
+  { id: "permissions", label: "tab.permissions", content: () => <AccessPane target={target} /> },
+];
+
 function Workspace() {
   const { id } = useParams({ strict: false }) as { id: string };
   const live = allocationsById(useRows("allocation")).get(id);
@@ -186,40 +212,8 @@ function Workspace() {
   const target = { kind: "allocations" as const, id, name: allocationName(allocation) };
   return (
     <>
-      <PageHeader
-        title={target.name}
-        trail={[[t("nav.allocations"), "/allocations"]]}
-        labels={<AllocationState state={allocation.state ?? ""} />}
-        actions={
-          <>
-            {!hasEnded(allocation) && <QuickAction target={target} name="release" />}
-            {allocation.state === "active" && <QuickAction target={target} name="resize" />}
-            {allocation.state === "suspended" && <QuickAction target={target} name="resume" />}
-            <ActionMenu targets={[target]} />
-          </>
-        }
-      />
-      <TabPanes
-        label={target.name}
-        panes={[
-          {
-            id: "summary",
-            label: "tab.summary",
-            content: () => <Summary allocation={allocation} />,
-          },
-          {
-            id: "monitor",
-            label: "tab.monitor",
-            content: () => <Monitor allocation={allocation} />,
-          },
-          { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
-          {
-            id: "permissions",
-            label: "tab.permissions",
-            content: () => <AccessPane target={target} />,
-          },
-        ]}
-      />
+      <AllocationHeader allocation={allocation} target={target} />
+      <TabPanes label={target.name} panes={panesOf(allocation, target)} />
     </>
   );
 }

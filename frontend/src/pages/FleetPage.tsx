@@ -1,8 +1,9 @@
 // Fleet: heat map, capacity, the queue with its reasons, what is held but idle, time to GPU.
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 import { AllocationTable } from "../allocations/AllocationTable";
-import { api, unwrap } from "../api/client";
+import { type Schema, api, unwrap } from "../api/client";
 import { sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { GpuTable } from "../fleet/GpuTable";
@@ -10,13 +11,51 @@ import { HeatMap } from "../fleet/HeatMap";
 import { NodeTable } from "../fleet/NodeTable";
 import { CapacityCard } from "../inventory/CapacityCard";
 import { number } from "../model/format";
-import { t } from "../text/text";
+import { type Key, t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Loaded, Permitted, QueryState } from "../ui/states";
 import { type Pane, TabPanes } from "../ui/TabPanes";
 
 const seconds = (value: number | null) => (value === null ? "–" : `${number(value, 1)} s`);
+
+type Waits = Schema<"TimeToGpuClass">;
+
+const WAIT_COLUMNS: readonly [label: Key, value: (waits: Waits) => ReactNode][] = [
+  ["fleet.class", (w) => w.name],
+  ["fleet.started", (w) => w.count],
+  ["fleet.median", (w) => seconds(w.p50_seconds)],
+  ["fleet.p90", (w) => seconds(w.p90_seconds)],
+  ["fleet.target", (w) => seconds(w.target_seconds)],
+  [
+    "fleet.within",
+    ({ within_target_share: share }) => (share === null ? "–" : `${number(100 * share)} %`),
+  ],
+  ["fleet.waiting", (w) => w.queued],
+];
+
+function WaitTable({ classes }: { classes: Waits[] }) {
+  return (
+    <Table variant="compact" aria-label={t("fleet.timeToGpu")}>
+      <Thead>
+        <Tr>
+          {WAIT_COLUMNS.map(([label]) => (
+            <Th key={label}>{t(label)}</Th>
+          ))}
+        </Tr>
+      </Thead>
+      <Tbody>
+        {classes.map((w) => (
+          <Tr key={w.name}>
+            {WAIT_COLUMNS.map(([label, value]) => (
+              <Td key={label}>{value(w)}</Td>
+            ))}
+          </Tr>
+        ))}
+      </Tbody>
+    </Table>
+  );
+}
 
 function TimeToGpu() {
   const waits = useQuery({
@@ -26,40 +65,7 @@ function TimeToGpu() {
   });
   return (
     <Panel title={t("fleet.timeToGpu")}>
-      <QueryState query={waits}>
-        {(data) => (
-          <Table variant="compact" aria-label={t("fleet.timeToGpu")}>
-            <Thead>
-              <Tr>
-                <Th>{t("fleet.class")}</Th>
-                <Th>{t("fleet.started")}</Th>
-                <Th>{t("fleet.median")}</Th>
-                <Th>{t("fleet.p90")}</Th>
-                <Th>{t("fleet.target")}</Th>
-                <Th>{t("fleet.within")}</Th>
-                <Th>{t("fleet.waiting")}</Th>
-              </Tr>
-            </Thead>
-            <Tbody>
-              {data.items.map((c) => (
-                <Tr key={c.name}>
-                  <Td>{c.name}</Td>
-                  <Td>{c.count}</Td>
-                  <Td>{seconds(c.p50_seconds)}</Td>
-                  <Td>{seconds(c.p90_seconds)}</Td>
-                  <Td>{seconds(c.target_seconds)}</Td>
-                  <Td>
-                    {c.within_target_share === null
-                      ? "–"
-                      : `${number(100 * c.within_target_share)} %`}
-                  </Td>
-                  <Td>{c.queued}</Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-        )}
-      </QueryState>
+      <QueryState query={waits}>{(data) => <WaitTable classes={data.items} />}</QueryState>
     </Panel>
   );
 }

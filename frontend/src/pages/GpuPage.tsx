@@ -15,13 +15,14 @@ import { SimulatedLabel } from "../inventory/Simulated";
 import { allocated, partitionsOf } from "../inventory/capacity";
 import { contextText, isHeld } from "../inventory/gpuState";
 import { gib } from "../model/format";
+import type { Target } from "../model/kinds";
 import { ObjectActivity } from "../tasks/ObjectActivity";
 import { t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property, labelText } from "../ui/Properties";
 import { Loaded, MissingPage, Permitted } from "../ui/states";
-import { TabPanes } from "../ui/TabPanes";
+import { type Pane, TabPanes } from "../ui/TabPanes";
 
 const linksText = (links: object): string =>
   Object.entries(links)
@@ -85,55 +86,56 @@ function Summary({ gpu }: { gpu: Gpu }) {
   );
 }
 
+function GpuHeader({ gpu, target }: { gpu: Gpu; target: Target }) {
+  const node = useRows("node").find((n) => n.id === gpu.node_id);
+  return (
+    <PageHeader
+      title={`GPU ${gpu.index}`}
+      detail={gpu.model}
+      trail={[
+        [t("nav.overview"), "/"],
+        [gpu.node, `/nodes/${gpu.node_id}`],
+      ]}
+      labels={
+        <>
+          {isHeld(gpu) && <Label status="warning">{t("gpu.held")}</Label>}
+          {gpu.present === false && <Label status="danger">{t("gpu.missing")}</Label>}
+          {node && !node.reachable ? (
+            <NodeState node={node} />
+          ) : (
+            gpu.simulated && <SimulatedLabel />
+          )}
+        </>
+      }
+      actions={<ActionMenu targets={[target]} />}
+    />
+  );
+}
+
+const panesOf = (gpu: Gpu, target: Target): Pane[] => [
+  { id: "summary", label: "tab.summary", content: () => <Summary gpu={gpu} /> },
+  {
+    id: "configure",
+    label: "tab.configure",
+    content: () => (
+      <Panel title={t("work.properties")}>
+        <Properties properties={properties(gpu)} />
+      </Panel>
+    ),
+  },
+  { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
+  { id: "permissions", label: "tab.permissions", content: () => <AccessPane target={target} /> },
+];
+
 function Workspace() {
   const { id } = useParams({ strict: false }) as { id: string };
   const gpu = useRows("gpu").find((g) => g.id === id);
-  const node = useRows("node").find((n) => n.id === gpu?.node_id);
   if (!gpu) return <MissingPage what={t("kind.gpus")} />;
   const target = { kind: "gpus" as const, id, name: `${gpu.node} GPU ${gpu.index}` };
   return (
     <>
-      <PageHeader
-        title={`GPU ${gpu.index}`}
-        detail={gpu.model}
-        trail={[
-          [t("nav.overview"), "/"],
-          [gpu.node, `/nodes/${gpu.node_id}`],
-        ]}
-        labels={
-          <>
-            {isHeld(gpu) && <Label status="warning">{t("gpu.held")}</Label>}
-            {gpu.present === false && <Label status="danger">{t("gpu.missing")}</Label>}
-            {node && !node.reachable ? (
-              <NodeState node={node} />
-            ) : (
-              gpu.simulated && <SimulatedLabel />
-            )}
-          </>
-        }
-        actions={<ActionMenu targets={[target]} />}
-      />
-      <TabPanes
-        label={target.name}
-        panes={[
-          { id: "summary", label: "tab.summary", content: () => <Summary gpu={gpu} /> },
-          {
-            id: "configure",
-            label: "tab.configure",
-            content: () => (
-              <Panel title={t("work.properties")}>
-                <Properties properties={properties(gpu)} />
-              </Panel>
-            ),
-          },
-          { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
-          {
-            id: "permissions",
-            label: "tab.permissions",
-            content: () => <AccessPane target={target} />,
-          },
-        ]}
-      />
+      <GpuHeader gpu={gpu} target={target} />
+      <TabPanes label={target.name} panes={panesOf(gpu, target)} />
     </>
   );
 }

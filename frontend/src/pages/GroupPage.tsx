@@ -8,7 +8,7 @@ import { BindingTable } from "../admin/BindingTable";
 import { Detail } from "../admin/useDetail";
 import { type Schema, api, readAllPages, unwrap } from "../api/client";
 import type { Target } from "../model/kinds";
-import { DataTable } from "../tables/DataTable";
+import { type Column, DataTable } from "../tables/DataTable";
 import { t } from "../text/text";
 import { ask } from "../ui/confirm";
 import { Panel } from "../ui/Panel";
@@ -25,6 +25,29 @@ function askRemoval(group: Target, member: Member) {
     verb: action,
     run: () => change(t("result.done", { action, name }), () => removeMember(group.id, member.id)),
   });
+}
+
+const COLUMNS: Column<Member>[] = [
+  { id: "name", label: "field.name", value: nameOf },
+  {
+    id: "kind",
+    label: "people.kind",
+    value: (m) => t(m.user ? "kind.users" : "kind.groups"),
+  },
+];
+
+function RemoveButton({ group, member }: { group: Target; member: Member }) {
+  return (
+    <Button
+      variant="link"
+      isInline
+      isDanger
+      aria-label={t("form.title", { action: t("action.removeMember"), name: nameOf(member) })}
+      onClick={() => askRemoval(group, member)}
+    >
+      {t("action.remove")}
+    </Button>
+  );
 }
 
 function Members({ group }: { group: Target }) {
@@ -47,25 +70,8 @@ function Members({ group }: { group: Target }) {
             table="members"
             label={t("people.members")}
             rows={rows}
-            columns={[
-              { id: "name", label: "field.name", value: nameOf },
-              {
-                id: "kind",
-                label: "people.kind",
-                value: (m) => t(m.user ? "kind.users" : "kind.groups"),
-              },
-            ]}
-            rowEnd={(m) => (
-              <Button
-                variant="link"
-                isInline
-                isDanger
-                aria-label={t("form.title", { action: t("action.removeMember"), name: nameOf(m) })}
-                onClick={() => askRemoval(group, m)}
-              >
-                {t("action.remove")}
-              </Button>
-            )}
+            columns={COLUMNS}
+            rowEnd={(m) => <RemoveButton group={group} member={m} />}
           />
         )}
       </QueryState>

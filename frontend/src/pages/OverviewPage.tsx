@@ -116,31 +116,32 @@ function AddNodeButton({ isPrimary = false }: { isPrimary?: boolean }) {
   );
 }
 
-function Overview() {
-  const [nodes, gpus] = [useRows("node"), useRows("gpu")];
-  if (nodes.length === 0)
-    return (
-      <StateBlock
-        title={t("overview.first")}
-        body={
-          <>
-            {t("overview.firstBody")} <code>busbar node add ssh://root@HOST</code>
-          </>
-        }
-        action={<AddNodeButton isPrimary />}
-      />
-    );
-  const groups = gpusByNode(gpus);
+const FirstNode = () => (
+  <StateBlock
+    title={t("overview.first")}
+    body={
+      <>
+        {t("overview.firstBody")} <code>busbar node add ssh://root@HOST</code>
+      </>
+    }
+    action={<AddNodeButton isPrimary />}
+  />
+);
+
+/** Return the nodes with a card: those in trouble come first where not all fit. */
+function nodesWithCard(nodes: Node[]): Node[] {
   const sorted = [...nodes].sort((a, b) =>
     a.name.localeCompare(b.name, undefined, { numeric: true }),
   );
-  // Nodes in trouble come first where not all fit.
-  const shown =
-    sorted.length > MAX_NODE_CARDS
-      ? [...sorted]
-          .sort((a, b) => Number(a.reachable) - Number(b.reachable))
-          .slice(0, MAX_NODE_CARDS)
-      : sorted;
+  if (sorted.length <= MAX_NODE_CARDS) return sorted;
+  return sorted.sort((a, b) => Number(a.reachable) - Number(b.reachable)).slice(0, MAX_NODE_CARDS);
+}
+
+function Overview() {
+  const [nodes, gpus] = [useRows("node"), useRows("gpu")];
+  if (nodes.length === 0) return <FirstNode />;
+  const groups = gpusByNode(gpus);
+  const shown = nodesWithCard(nodes);
   return (
     <>
       <Tiles nodes={nodes} gpus={gpus} />
@@ -152,8 +153,8 @@ function Overview() {
           gpus={[...(groups.get(n.id) ?? [])].sort((a, b) => a.index - b.index)}
         />
       ))}
-      {sorted.length > shown.length && (
-        <Panel title={counted("overview.more", sorted.length - shown.length)}>
+      {nodes.length > shown.length && (
+        <Panel title={counted("overview.more", nodes.length - shown.length)}>
           <Link to="/fleet">{t("overview.toFleet")}</Link>
         </Panel>
       )}

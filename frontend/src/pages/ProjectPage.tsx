@@ -3,15 +3,18 @@ import { AccessPane } from "../admin/AccessPane";
 import { BindingTable } from "../admin/BindingTable";
 import { Detail } from "../admin/useDetail";
 import { AllocationTable } from "../allocations/AllocationTable";
+import type { RowOf } from "../api/lists";
 import { useRows } from "../api/queries";
 import { type Metric, MetricsPanel } from "../charts/MetricsPanel";
 import { hasEnded } from "../model/allocationNames";
 import { dateTime } from "../model/format";
+import type { Target } from "../model/kinds";
 import { ObjectActivity } from "../tasks/ObjectActivity";
 import { t } from "../text/text";
 import { Panel } from "../ui/Panel";
 import { Properties } from "../ui/Properties";
 import { Loaded } from "../ui/states";
+import type { Pane } from "../ui/TabPanes";
 
 const METRICS: readonly Metric[] = [
   {
@@ -47,6 +50,55 @@ function Allocations({ project }: { project: string }) {
   );
 }
 
+type Project = RowOf<"projects">;
+
+function Summary({ project: p }: { project: Project }) {
+  return (
+    <>
+      <Panel title={t("work.properties")}>
+        <Properties
+          properties={[
+            [t("field.department"), p.department],
+            [t("node.since"), dateTime(p.created_at)],
+          ]}
+        />
+      </Panel>
+      <Allocations project={p.name} />
+    </>
+  );
+}
+
+function Permissions({ project, target }: { project: Project; target: Target }) {
+  return (
+    <>
+      <BindingTable filter={{ project: project.name }} />
+      <AccessPane target={target} />
+    </>
+  );
+}
+
+const panesOf = (p: Project, target: Target): Pane[] => [
+  { id: "summary", label: "tab.summary", content: () => <Summary project={p} /> },
+  {
+    id: "monitor",
+    label: "tab.monitor",
+    content: () => (
+      <MetricsPanel
+        kind="projects"
+        id={p.id}
+        title={t("chart.of", { name: p.name })}
+        metrics={METRICS}
+      />
+    ),
+  },
+  { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
+  {
+    id: "permissions",
+    label: "tab.permissions",
+    content: () => <Permissions project={p} target={target} />,
+  },
+];
+
 export default function ProjectPage() {
   return (
     <Loaded kinds={["allocation"]}>
@@ -55,48 +107,7 @@ export default function ProjectPage() {
         kind="projects"
         name={(p) => p.name}
         trail={[[t("nav.pools"), "/pools?tab=projects"]]}
-        panes={(p, target) => [
-          {
-            id: "summary",
-            label: "tab.summary",
-            content: () => (
-              <>
-                <Panel title={t("work.properties")}>
-                  <Properties
-                    properties={[
-                      [t("field.department"), p.department],
-                      [t("node.since"), dateTime(p.created_at)],
-                    ]}
-                  />
-                </Panel>
-                <Allocations project={p.name} />
-              </>
-            ),
-          },
-          {
-            id: "monitor",
-            label: "tab.monitor",
-            content: () => (
-              <MetricsPanel
-                kind="projects"
-                id={p.id}
-                title={t("chart.of", { name: p.name })}
-                metrics={METRICS}
-              />
-            ),
-          },
-          { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
-          {
-            id: "permissions",
-            label: "tab.permissions",
-            content: () => (
-              <>
-                <BindingTable filter={{ project: p.name }} />
-                <AccessPane target={target} />
-              </>
-            ),
-          },
-        ]}
+        panes={panesOf}
       />
     </Loaded>
   );

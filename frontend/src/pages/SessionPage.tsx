@@ -16,7 +16,7 @@ import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Properties, type Property } from "../ui/Properties";
 import { Loaded, MissingPage, QueryState } from "../ui/states";
-import { TabPanes } from "../ui/TabPanes";
+import { type Pane, TabPanes } from "../ui/TabPanes";
 
 const [MIB, GIB] = [2 ** 20, 2 ** 30];
 const METRICS: readonly Metric[] = [
@@ -85,6 +85,47 @@ function Summary({ session: s }: { session: Session }) {
   );
 }
 
+function SessionHeader({ session: s }: { session: Session }) {
+  return (
+    <PageHeader
+      title={s.program || s.id.slice(0, 8)}
+      trail={[
+        [t("nav.allocations"), "/allocations"],
+        [s.allocation_id.slice(-8), `/allocations/${s.allocation_id}`],
+      ]}
+      labels={
+        <>
+          <Label isCompact status={s.state === "running" ? "success" : "info"}>
+            {s.state}
+          </Label>
+          <RefusedCalls names={s.refused_calls} />
+        </>
+      }
+    />
+  );
+}
+
+const panesOf = (s: Session): Pane[] => [
+  { id: "summary", label: "tab.summary", content: () => <Summary session={s} /> },
+  {
+    id: "monitor",
+    label: "tab.monitor",
+    content: () => (
+      <MetricsPanel
+        kind="sessions"
+        id={s.id}
+        title={t("chart.of", { name: s.program })}
+        metrics={METRICS}
+      />
+    ),
+  },
+  {
+    id: "events",
+    label: "tab.events",
+    content: () => <ObjectActivity target={{ kind: "sessions", id: s.id }} />,
+  },
+];
+
 function Workspace() {
   const { id } = useParams({ strict: false }) as { id: string };
   const live = useRows("session").find((s) => s.id === id);
@@ -106,44 +147,8 @@ function Workspace() {
     );
   return (
     <>
-      <PageHeader
-        title={session.program || id.slice(0, 8)}
-        trail={[
-          [t("nav.allocations"), "/allocations"],
-          [session.allocation_id.slice(-8), `/allocations/${session.allocation_id}`],
-        ]}
-        labels={
-          <>
-            <Label isCompact status={session.state === "running" ? "success" : "info"}>
-              {session.state}
-            </Label>
-            <RefusedCalls names={session.refused_calls} />
-          </>
-        }
-      />
-      <TabPanes
-        label={session.program}
-        panes={[
-          { id: "summary", label: "tab.summary", content: () => <Summary session={session} /> },
-          {
-            id: "monitor",
-            label: "tab.monitor",
-            content: () => (
-              <MetricsPanel
-                kind="sessions"
-                id={id}
-                title={t("chart.of", { name: session.program })}
-                metrics={METRICS}
-              />
-            ),
-          },
-          {
-            id: "events",
-            label: "tab.events",
-            content: () => <ObjectActivity target={{ kind: "sessions", id }} />,
-          },
-        ]}
-      />
+      <SessionHeader session={session} />
+      <TabPanes label={session.program} panes={panesOf(session)} />
     </>
   );
 }
