@@ -55,12 +55,7 @@ def empty_gpu(
         targets = [
             g
             for g in gpus.values()
-            if g.gpu_id != gpu_id
-            and g.model == source.model
-            and g.free_percent < WHOLE_PERCENT
-            and allocation_id not in shares_by_gpu.get(g.gpu_id, {})
-            and g.free_percent >= s.compute_percent
-            and g.free_memory_bytes >= s.memory_bytes
+            if takes(g, s, source) and allocation_id not in shares_by_gpu.get(g.gpu_id, {})
         ]
         if not targets:
             return []
@@ -80,3 +75,13 @@ def empty_gpu(
             m.allocation_id
         )
     return moves
+
+
+def takes(target: GpuCapacity, share: Share, source: GpuCapacity) -> bool:
+    """Return whether the target is a partly used GPU of the same model with room for the share."""
+    return (
+        target.gpu_id != source.gpu_id
+        and target.model == source.model
+        and share.compute_percent <= target.free_percent < WHOLE_PERCENT
+        and share.memory_bytes <= target.free_memory_bytes
+    )

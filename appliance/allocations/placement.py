@@ -329,11 +329,9 @@ def explain(
         )
     matching = [g for g in gpus if not mismatch(g, request)]
     if len(matching) < len(gpus) and len(matching) < request.gpu_count:
-        mismatches = Counter(why for g in gpus if (why := mismatch(g, request)))
-        others = "; ".join(f"{n} {why}" for why, n in mismatches.most_common(3))
         return (
             f"{requested}, but only {len(matching)} of {len(gpus)} GPUs in the pool match: "
-            f"{others}."
+            f"{count_mismatches(gpus, request)}."
         )
     unusable = Counter(g.unusable_reason for g in matching if not g.usable)
     if len(matching) - unusable.total() < request.gpu_count:
@@ -352,6 +350,12 @@ def explain(
         f"{requested}, but only {count_gpus(len(fitting))} can hold it; the most free on one GPU "
         f"is {most} % with {memory >> 20} MiB.{exclusive} The allocation starts when others end."
     )
+
+
+def count_mismatches(gpus: Sequence[GpuCapacity], request: Request) -> str:
+    """Return the most common reasons why GPUs do not match, with their numbers."""
+    mismatches = Counter(why for g in gpus if (why := mismatch(g, request)))
+    return "; ".join(f"{n} {why}" for why, n in mismatches.most_common(3))
 
 
 def count_gpus(number: int, adjective: str = "") -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from appliance.allocations.feasibility import unused_part
 from appliance.allocations.limits import check_limits, check_readable
-from appliance.allocations.placement import GpuCapacity, NoPlacement, Placement, place
+from appliance.allocations.placement import GpuCapacity, NoPlacement, Placement, Share, place
 from appliance.allocations.reclaim import reclaim
 from appliance.allocations.snapshot import (
     PendingAllocation,
@@ -194,7 +194,7 @@ def check_reservation(
         return None
     ends_at = snapshot.now + pending.lifetime if pending.lifetime else None
     begun = snapshot.now >= r.starts_at
-    if not begun and (pending.preemptible or (ends_at is not None and ends_at <= r.starts_at)):
+    if not begun and makes_room(r, pending.preemptible, ends_at):
         return None
     if r.request is None:
         return Wait(
@@ -207,14 +207,7 @@ def check_reservation(
     if not rest.gpu_count:  # complete, or impossible here
         return None
     if not begun:
-        ended = [
-            a
-            for a in snapshot.active.values()
-            if a.pool_id == pool_id
-            and (a.leaving or a.preemptible or (a.ends_at is not None and a.ends_at <= r.starts_at))
-            and a.reservation_id != r.id
-        ]
-        gpus = add_shares(gpus, (s for a in ended for s in a.shares))
+        gpus = add_shares(gpus, ended_shares(snapshot, r))
     if isinstance(place(gpus, rest, pool.policies), Placement):
         return None
     return Wait(
@@ -223,6 +216,20 @@ def check_reservation(
         f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before."
         + describe_unusable(pool.gpus),
     )
+
+
+def makes_room(r: Reservation, preemptible: bool, ends_at: datetime | None) -> bool:
+    """Return whether an allocation with these values need not run when the reservation starts."""
+    return preemptible or (ends_at is not None and ends_at <= r.starts_at)
+
+
+def ended_shares(snapshot: SchedulerSnapshot, r: Reservation) -> Iterator[Share]:
+    """Yield what allocations use now that need not run when the reservation starts."""
+    for a in snapshot.active.values():
+        if a.pool_id != r.pool_id or a.reservation_id == r.id:
+            continue
+        if a.leaving or makes_room(r, a.preemptible, a.ends_at):
+            yield from a.shares
 
 
 def describe_unusable(gpus: Sequence[GpuCapacity]) -> str:

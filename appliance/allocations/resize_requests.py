@@ -15,7 +15,12 @@ from appliance.allocations.models import Allocation
 from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size, requested_size
-from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
+from appliance.allocations.scheduler import (
+    raise_failure,
+    refuse_on_full_disk,
+    run_tick,
+    run_tick_for_others,
+)
 from appliance.allocations.sizes import SizedPartition
 from appliance.allocations.snapshot import (
     ActiveAllocations,
@@ -29,7 +34,6 @@ from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
 from appliance.pools.partition_memory import lack_of_context_room
-from appliance.runtime import disk_space
 
 WHOLE = Size(WHOLE_PERCENT, 0, ComputeMode.EXCLUSIVE)
 
@@ -130,12 +134,7 @@ def impossible(reason: str) -> ApplianceError:
 
 
 def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:
-    if disk_space.refuses_grants():
-        raise ApplianceError(
-            Code.DISK_FULL,
-            "The disk of the appliance is nearly full, so nothing is granted. Ask an administrator"
-            " to free space.",
-        )
+    refuse_on_full_disk()
     wait = run_tick().get(allocation.pk)
     raise_failure(wait)
     if wait is None:

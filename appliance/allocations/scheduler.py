@@ -66,6 +66,16 @@ def run_tick_for_others() -> None:
     run_each_in_savepoint("scheduler: tick", ["after a release"], lambda _: run_tick())
 
 
+def refuse_on_full_disk() -> None:
+    """Raise ApplianceError DISK_FULL while ticks grant nothing for lack of space."""
+    if disk_space.refuses_grants():
+        raise ApplianceError(
+            Code.DISK_FULL,
+            "The disk of the appliance is nearly full, so nothing is granted. Ask an administrator"
+            " to free space.",
+        )
+
+
 def raise_failure(wait: Wait | None) -> None:
     """Raise ApplianceError INTERNAL if the caller's own request failed in the tick."""
     if wait is FAILED:

@@ -25,7 +25,12 @@ from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.allocations.request_projects import find_project
-from appliance.allocations.scheduler import raise_failure, run_tick, run_tick_for_others
+from appliance.allocations.scheduler import (
+    raise_failure,
+    refuse_on_full_disk,
+    run_tick,
+    run_tick_for_others,
+)
 from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
 from appliance.allocations.snapshot_loader import load_snapshot
@@ -34,7 +39,6 @@ from appliance.audit.records import record, record_created
 from appliance.db.prepared import Select, insert
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
-from appliance.runtime import disk_space
 
 RESERVED_PRIORITY = 100
 """Requests with this priority or a higher one need allocations.manage on the whole appliance."""
@@ -83,20 +87,36 @@ def create_allocation(*, owner: User, project_name: str | None, spec: Allocation
             DISK_FULL if the appliance has too little space, INTERNAL if it cannot be read or
             started.
     """
-    if disk_space.refuses_grants():
-        raise ApplianceError(
-            Code.DISK_FULL,
-            "The disk of the appliance is nearly full, so nothing is granted. Ask an administrator"
-            " to free space.",
-        )
+    refuse_on_full_disk()
     project = find_project(owner, project_name)
     pool = find_pool(spec.pool_name, project)
     check_spec(spec, owner)
+    allocation = new_allocation(owner, project, pool, spec)
+    insert(allocation)
+    record_created(allocation)
+    announce_request(allocation, owner, pool)
+    transaction.on_commit(partial(leases.renew_lease, allocation.pk))
+    wait = run_tick().get(allocation.pk)
+    raise_failure(wait)
+    if wait:
+        check_queue_length(owner)
+        if not spec.allow_pending:
+            check_can_start(allocation, wait)
+    return allocation
+
+
+def new_allocation(owner: User, project: Project, pool: Pool, spec: AllocationSpec) -> Allocation:
+    """Return an allocation that is not stored.
+
+    Raises ApplianceError INVALID for a hold without an end, NOT_FOUND for an unknown reservation.
+    """
     lifetime_seconds = shorter(spec.lifetime_seconds, pool.max_lifetime_seconds)
     check_hold(spec.hold, lifetime_seconds)
     columns = asdict(spec)
     del columns["pool_name"], columns["reservation_id"], columns["allow_pending"]
-    allocation = Allocation(
+    if spec.compute_mode == ComputeMode.EXCLUSIVE or not (spec.percent or spec.memory_bytes):
+        columns |= {"percent": 100, "memory_bytes": 0}
+    return Allocation(
         owner=owner,
         project=project,
         pool=pool,
@@ -107,12 +127,10 @@ def create_allocation(*, owner: User, project_name: str | None, spec: Allocation
             "reservation": find_reservation(spec.reservation_id, project, pool),
         },
     )
-    if allocation.compute_mode == ComputeMode.EXCLUSIVE or not (
-        allocation.percent or allocation.memory_bytes
-    ):
-        allocation.percent, allocation.memory_bytes = 100, 0
-    insert(allocation)
-    record_created(allocation)
+
+
+def announce_request(allocation: Allocation, owner: User, pool: Pool) -> None:
+    """Record the event and start the task of a new request."""
     size = f"{placement_request(allocation)} of pool {pool.name}"
     lifecycle.emit_event(
         allocation,
@@ -124,17 +142,9 @@ def create_allocation(*, owner: User, project_name: str | None, spec: Allocation
         kind=lifecycle.PREPARE_TASK,
         path=allocation.path,
         initiator=owner,
-        project_id=project.pk,
-        message=f"{spec.name or allocation.pk}: {size}",
+        project_id=allocation.project_id,
+        message=f"{allocation.name or allocation.pk}: {size}",
     )
-    transaction.on_commit(partial(leases.renew_lease, allocation.pk))
-    wait = run_tick().get(allocation.pk)
-    raise_failure(wait)
-    if wait:
-        check_queue_length(owner)
-        if not spec.allow_pending:
-            check_can_start(allocation, wait)
-    return allocation
 
 
 def check_queue_length(owner: User) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from appliance.allocations.models import HOLDING, Partition, SuspensionState
@@ -29,6 +29,26 @@ COLUMNS = (
     "allocation__suspension",
     "allocation__suspension_revision",
 )
+
+
+class DesiredPartition(NamedTuple):
+    """Values of COLUMNS."""
+
+    state: str
+    allocation_id: UUID
+    project_id: UUID
+    fence_epoch: int
+    fence_counter: int
+    compute_mode: str
+    gpu_uuid: UUID
+    memory_bytes: int
+    compute_percent: int
+    required_isolation: str | None
+    max_late_seconds: int | None
+    suspension: str
+    suspension_revision: int
+
+
 WANTED: dict[str, str] = {
     SuspensionState.SUSPENDING: "suspend",
     SuspensionState.SUSPENDED: "hold",
@@ -63,42 +83,34 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         appliance_seconds=int(time.time()),
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}
-    for (
-        state_of,
-        allocation_id,
-        tenant_id,
-        epoch,
-        counter,
-        compute_mode,
-        gpu_uuid,
-        memory_bytes,
-        compute_percent,
-        required_isolation,
-        max_late_seconds,
-        suspension,
-        revision,
-    ) in GRANTS.rows(node_id=node_id):
-        if state_of not in HOLDING:
+    for row in map(DesiredPartition._make, GRANTS.rows(node_id=node_id)):
+        if row.state not in HOLDING:
             continue
-        grant = grants.get(allocation_id)
+        grant = grants.get(row.allocation_id)
         if grant is None:
-            grant = grants[allocation_id] = fleet_pb2.Grant(
-                allocation_id=allocation_id.bytes,
-                tenant_id=tenant_id.bytes,
-                fence_epoch=epoch,
-                fence_counter=counter,
-                compute_mode=compute_mode,
-                required_isolation=sorted(LAYERS[IsolationLevel(required_isolation or "any")]),
-                max_late_seconds=max_late_seconds or 0,
-                **desired_suspension(suspension, revision),
-            )
+            grant = grants[row.allocation_id] = grant_without_partitions(row)
         grant.partitions.append(
             fleet_pb2.Partition(
-                gpu_uuid=gpu_uuid.bytes, memory_bytes=memory_bytes, compute_percent=compute_percent
+                gpu_uuid=row.gpu_uuid.bytes,
+                memory_bytes=row.memory_bytes,
+                compute_percent=row.compute_percent,
             )
         )
     state.grants.extend(grants.values())
     return state
+
+
+def grant_without_partitions(row: DesiredPartition) -> fleet_pb2.Grant:
+    return fleet_pb2.Grant(
+        allocation_id=row.allocation_id.bytes,
+        tenant_id=row.project_id.bytes,
+        fence_epoch=row.fence_epoch,
+        fence_counter=row.fence_counter,
+        compute_mode=row.compute_mode,
+        required_isolation=sorted(LAYERS[IsolationLevel(row.required_isolation or "any")]),
+        max_late_seconds=row.max_late_seconds or 0,
+        **desired_suspension(row.suspension, row.suspension_revision),
+    )
 
 
 def desired_suspension(suspension: str, revision: int) -> dict[str, Any]:

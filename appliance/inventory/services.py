@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,11 @@ def set_node_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
     return node
 
 
+def changed_values(row: Node | Gpu, **values: object) -> dict[str, Any]:
+    """Return the values that differ from those of the row. None stands for an unchanged value."""
+    return {k: v for k, v in values.items() if v is not None and v != getattr(row, k)}
+
+
 @write_transaction
 def update_node(
     *,
@@ -75,11 +81,7 @@ def update_node(
     """
     node = Node.objects.select_related("site").get(pk=node_id)
     before = values_of(node)
-    changed: dict[str, Any] = {
-        key: value
-        for key, value in (("labels", labels), ("notes", notes))
-        if value is not None and value != getattr(node, key)
-    }
+    changed = changed_values(node, labels=labels, notes=notes)
     if site is not None and site != (node.site.name if node.site else ""):
         changed["site"] = find_site(site)
     networks_changed = endpoints.set_networks(node_id, networks or {})
@@ -90,22 +92,25 @@ def update_node(
     change_log.record(Topic.NODE_CAPACITY, node_id)
     node.refresh_from_db()
     record_changed(node, before)
-    messages = {}
-    if "labels" in changed:
-        messages["node.labelled"] = f"Labels of node {node.name} set to {labels}."
-    if "site" in changed:
-        messages["node.moved"] = (
-            f"Node {node.name} moved to site {site}."
-            if site
-            else f"Node {node.name} removed from its site."
-        )
     if networks_changed:
-        messages["node.networks"] = f"Networks of node {node.name} set to {networks}."
-    if "notes" in changed:
-        messages["node.noted"] = f"Notes of node {node.name} changed."
-    for kind, message in messages.items():
+        changed["networks"] = networks
+    for kind, message in describe_node_changes(node, changed):
         emit(kind, path=node.path, object_id=node.pk, actor=actor, message=message)
     return node
+
+
+def describe_node_changes(node: Node, changed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield kind and message of the event for each changed value."""
+    if "labels" in changed:
+        yield "node.labelled", f"Labels of node {node.name} set to {changed['labels']}."
+    if "site" in changed:
+        site = changed["site"]
+        moved = f"moved to site {site.name}" if site else "removed from its site"
+        yield "node.moved", f"Node {node.name} {moved}."
+    if "networks" in changed:
+        yield "node.networks", f"Networks of node {node.name} set to {changed['networks']}."
+    if "notes" in changed:
+        yield "node.noted", f"Notes of node {node.name} changed."
 
 
 @write_transaction
@@ -123,29 +128,18 @@ def update_gpu(
     """
     gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
     before = values_of(gpu)
-    name = f"GPU {gpu.index} of {gpu.node.name}"
-    changed: dict[str, Any] = {}
-    messages = {}
-    if labels is not None and labels != gpu.labels:
-        changed["labels"] = labels
-        messages["gpu.labelled"] = f"Labels of {name} set to {labels}."
+    changed = changed_values(gpu, labels=labels, notes=notes)
     if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
         if pool := find_pool(pool_name) if pool_name else None:
             refuse_mixture(gpu, pool)
         changed["pool"] = pool
         changed["held"] = False
-        messages["gpu.moved"] = (
-            f"{name} moved to pool {pool_name}." if pool_name else f"{name} removed from its pool."
-        )
-    if notes is not None and notes != gpu.notes:
-        changed["notes"] = notes
-        messages["gpu.noted"] = f"Notes of {name} changed."
     if changed:
         Gpu.objects.filter(pk=gpu_id).update(version=F("version") + 1, **changed)
         take_from_held(Gpu.objects.filter(pk=gpu_id))  # a move admits
     pools = [pool for pool in (gpu.pool, changed.get("pool")) if pool is not None]
     project_id = next((p.event_project for p in pools if p.event_project), None)
-    for kind, message in messages.items():
+    for kind, message in describe_gpu_changes(gpu, changed):
         emit(
             kind,
             path=gpu.path,
@@ -158,3 +152,16 @@ def update_gpu(
     gpu.refresh_from_db()
     record_changed(gpu, before)
     return gpu
+
+
+def describe_gpu_changes(gpu: Gpu, changed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield kind and message of the event for each changed value."""
+    name = f"GPU {gpu.index} of {gpu.node.name}"
+    if "labels" in changed:
+        yield "gpu.labelled", f"Labels of {name} set to {changed['labels']}."
+    if "pool" in changed:
+        pool = changed["pool"]
+        moved = f"moved to pool {pool.name}" if pool else "removed from its pool"
+        yield "gpu.moved", f"{name} {moved}."
+    if "notes" in changed:
+        yield "gpu.noted", f"Notes of {name} changed."

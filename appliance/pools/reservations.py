@@ -42,10 +42,7 @@ def create_reservation(
     owner = Project.objects.filter(name=project).first()
     if owner is None:
         raise ApplianceError(Code.NOT_FOUND, f"Project {project} not found.")
-    if ends_at <= starts_at or ends_at <= timezone.now():
-        raise ApplianceError(
-            Code.INVALID, "ends_at must be later than starts_at and in the future."
-        )
+    check_period(starts_at, ends_at)
     reserved_pool = find_pool(pool)
     if not allow_pending:
         check_capacity(reserved_pool, gpu_count, percent, (starts_at, ends_at))
@@ -59,16 +56,29 @@ def create_reservation(
         ends_at=ends_at,
     )
     period = f"{starts_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
+    size = f"{gpu_count} x {percent} % of pool {pool}"
+    emit_event(row, "reservation.created", actor, f"Reservation {name} created: {size}, {period}.")
+    record_created(row)
+    return row
+
+
+def check_period(starts_at: datetime, ends_at: datetime) -> None:
+    """Raise ApplianceError INVALID for an empty or past period."""
+    if ends_at <= starts_at or ends_at <= timezone.now():
+        raise ApplianceError(
+            Code.INVALID, "ends_at must be later than starts_at and in the future."
+        )
+
+
+def emit_event(row: Reservation, kind: str, actor: str, message: str) -> None:
     emit(
-        "reservation.created",
+        kind,
         path=row.path,
         object_id=row.pk,
         project_id=row.project_id,
         actor=actor,
-        message=f"Reservation {name} created: {gpu_count} x {percent} % of pool {pool}, {period}.",
+        message=message,
     )
-    record_created(row)
-    return row
 
 
 def check_capacity(
@@ -135,17 +145,9 @@ def peak(periods: Sequence[tuple[datetime, datetime, int]]) -> int:
 @write_transaction
 def delete_reservation(*, reservation_id: UUID, actor: str) -> None:
     row = Reservation.objects.get(pk=reservation_id)
-    path = row.path
     record_deleted(row)
+    emit_event(row, "reservation.deleted", actor, f"Reservation {row.name} deleted.")
     row.delete()
-    emit(
-        "reservation.deleted",
-        path=path,
-        object_id=reservation_id,
-        project_id=row.project_id,
-        actor=actor,
-        message=f"Reservation {row.name} deleted.",
-    )
 
 
 def visible_reservations(user: User, ids: Sequence[UUID]) -> Sequence[Reservation]:
