@@ -92,43 +92,35 @@ class HttpServerProcess:
         stream.set_send_timeout(connection)
         background.set_failed_elsewhere(())
         outbox = self._outbox = Outbox()
-        self.send(
-            pb.ControllerMessage(
-                snapshot=pb.Snapshot(
-                    sequence=change_log.sequence(),
-                    reachable_nodes=[
-                        node_id.bytes
-                        for node_id in reachability.all_last_seen()
-                        if reachability.is_reachable(node_id)
-                    ],
-                )
-            )
-        )
+        self.send(pb.ControllerMessage(snapshot=current_snapshot()))
         sender = threading.Thread(target=_send_all, args=[connection, outbox], daemon=True)
         sender.start()
         with connection:
             for message in stream.messages(connection, pb.HttpServerMessage):
-                if message.HasField("ready"):
-                    self._started = True
-                    self._ready.set()
-                elif message.HasField("token_uses"):
-                    token_uses.add(
-                        {
-                            UUID(bytes=use.token_id): (use.minute, use.address)
-                            for use in message.token_uses.uses
-                        }
-                    )
-                elif message.HasField("refusals"):
-                    refusals.add(from_messages(message.refusals))
-                elif message.HasField("failed_work"):
-                    background.set_failed_elsewhere(message.failed_work.names)
-                elif future := self._calls.get(call_of(message)):
-                    future.set_result(message)
+                self._receive(message)
             self._outbox = None
             outbox.put(None)
             for future in list(self._calls.values()):
                 future.cancel()
             sender.join()
+
+    def _receive(self, message: pb.HttpServerMessage) -> None:
+        if message.HasField("ready"):
+            self._started = True
+            self._ready.set()
+        elif message.HasField("token_uses"):
+            token_uses.add(
+                {
+                    UUID(bytes=use.token_id): (use.minute, use.address)
+                    for use in message.token_uses.uses
+                }
+            )
+        elif message.HasField("refusals"):
+            refusals.add(from_messages(message.refusals))
+        elif message.HasField("failed_work"):
+            background.set_failed_elsewhere(message.failed_work.names)
+        elif future := self._calls.get(call_of(message)):
+            future.set_result(message)
 
     def send(self, message: pb.ControllerMessage) -> None:
         if (outbox := self._outbox) is not None:
@@ -201,6 +193,13 @@ class HttpServerProcess:
             return None
         finally:
             del self._calls[call]
+
+
+def current_snapshot() -> pb.Snapshot:
+    reachable = filter(reachability.is_reachable, reachability.all_last_seen())
+    return pb.Snapshot(
+        sequence=change_log.sequence(), reachable_nodes=[node_id.bytes for node_id in reachable]
+    )
 
 
 def call_of(message: pb.HttpServerMessage) -> int:

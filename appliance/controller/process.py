@@ -15,7 +15,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ from appliance.inventory.reachability_events import publish_reachability_changes
 from appliance.ipc import frames, unix_socket
 from appliance.pools.services import ensure_default_pool
 from appliance.runtime import background, descriptors, garbage_collection
+from appliance.runtime.background import Work
 from appliance.runtime.live_settings import current
 from appliance.runtime.loop_lag import probe_loop_lag
 from appliance.runtime.setting_sections import ApplianceSettings, ConnectionSettings
@@ -211,6 +212,19 @@ def gateway_options(samples: socket.socket, pem: Path, key: Path) -> Options:
     )
 
 
+def http_options(
+    listening: socket.socket, samples: socket.socket, controller: Path, pem: Path, key: Path
+) -> server.Options:
+    return server.Options(
+        stream=-1,
+        samples=samples.fileno(),
+        listening=listening.fileno(),
+        controller=str(controller),
+        certificate=str(pem),
+        key=str(key),
+    )
+
+
 class ApiThread:
     """Serves the controller's ASGI application on a Unix socket.
 
@@ -247,6 +261,29 @@ class ApiThread:
         self._server.run(sockets=[self._listening])
 
 
+def background_work(http_server: HttpServerProcess, fleet: FleetBackend) -> Sequence[Work]:
+    """Return what runs on the event loop until the appliance stops."""
+    return (
+        run_scheduler,
+        run_retention,
+        run_directory_sync,
+        run_sealer,
+        run_export,
+        run_notifications,
+        run_alarms,
+        run_alarm_actions,
+        run_backups,
+        watch_disk,
+        token_uses.store_every_minute,
+        partial(send_status, http_server),
+        renew_server_certificate,
+        fleet.watch_generations,
+        probe_loop_lag,
+        garbage_collection.run_collection_policy,
+        descriptors.watch,
+    )
+
+
 async def serve() -> None:
     e = settings.ENVIRONMENT
     asyncio.get_running_loop().set_default_executor(DatabaseThreads())  # of asyncio.to_thread
@@ -256,16 +293,7 @@ async def serve() -> None:
     samples = frames.listen_on_random_name()
     socket_path = (settings.DATA_DIR / SOCKET_NAME).resolve()
     api = ApiThread(socket_path)
-    http_server = HttpServerProcess(
-        server.Options(
-            stream=-1,
-            samples=samples.fileno(),
-            listening=listening.fileno(),
-            controller=str(socket_path),
-            certificate=str(pem),
-            key=str(key),
-        )
-    )
+    http_server = HttpServerProcess(http_options(listening, samples, socket_path, pem, key))
     series.use_remote(http_server)
     reachability.add_sink(http_server.send_heartbeat)
     fleet = FleetBackend(gateway_options(samples, pem, key))
@@ -278,25 +306,7 @@ async def serve() -> None:
     http_server.wait_until_ready()
     tasks = [
         asyncio.create_task(background.keep_running(work))
-        for work in (
-            run_scheduler,
-            run_retention,
-            run_directory_sync,
-            run_sealer,
-            run_export,
-            run_notifications,
-            run_alarms,
-            run_alarm_actions,
-            run_backups,
-            watch_disk,
-            token_uses.store_every_minute,
-            partial(send_status, http_server),
-            renew_server_certificate,
-            fleet.watch_generations,
-            probe_loop_lag,
-            garbage_collection.run_collection_policy,
-            descriptors.watch,
-        )
+        for work in background_work(http_server, fleet)
     ]
     log.info(
         "appliance: serving https://%s:%d, agents on port %d, CA fingerprint %s",

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from appliance.ipc.frames import Frame, Kind
 
 if TYPE_CHECKING:
     from appliance.http.forwarding import AppliedSequence
+    from appliance.http.https_port import HttpsPort
+    from appliance.runtime.background import Work
 
 log = logging.getLogger("appliance.http")
 
@@ -119,19 +122,29 @@ class ControllerStream:
                 )
                 background.set_failed_elsewhere(message.status.failed_work)
             case "latest_metrics_request":
-                request = message.latest_metrics_request
-                metrics = series.latest_metrics(UUID(bytes=request.series_id))
-                reply = pb.LatestMetricsReply(call=request.call, metrics=metrics)
+                reply = latest_metrics_reply(message.latest_metrics_request)
                 self.send(pb.HttpServerMessage(latest_metrics_reply=reply))
             case "values_beyond_request":
-                beyond = message.values_beyond_request
-                found = series.values_beyond(beyond.metric, beyond.threshold, above=beyond.above)
-                values = pb.ValuesBeyondReply(
-                    call=beyond.call,
-                    series_ids=b"".join(i.bytes for i in found or ()),
-                    values=(found or {}).values(),
-                )
+                values = values_beyond_reply(message.values_beyond_request)
                 self.send(pb.HttpServerMessage(values_beyond_reply=values))
+
+
+def latest_metrics_reply(request: pb.LatestMetricsRequest) -> pb.LatestMetricsReply:
+    from appliance.telemetry import series
+
+    metrics = series.latest_metrics(UUID(bytes=request.series_id))
+    return pb.LatestMetricsReply(call=request.call, metrics=metrics)
+
+
+def values_beyond_reply(request: pb.ValuesBeyondRequest) -> pb.ValuesBeyondReply:
+    from appliance.telemetry import series
+
+    found = series.values_beyond(request.metric, request.threshold, above=request.above)
+    return pb.ValuesBeyondReply(
+        call=request.call,
+        series_ids=b"".join(i.bytes for i in found or ()),
+        values=(found or {}).values(),
+    )
 
 
 def take_samples(listening: socket.socket) -> None:
@@ -201,22 +214,12 @@ async def send_failed_work(controller: ControllerStream) -> None:
             sent = names
 
 
-async def serve(options: Options) -> None:
-    from appliance.activity import watch
-    from appliance.activity.feed import hub
-    from appliance.db import writer
+def https_port(options: Options) -> HttpsPort:
+    """Return the port for clients, whose connections the appliance's status counts."""
     from appliance.fleet import appliance_views
-    from appliance.http.application import application, http_application
-    from appliance.http.forwarding import AppliedSequence, ControllerClient
+    from appliance.http.application import application
     from appliance.http.https_port import HttpsPort, connection_limits
-    from appliance.runtime import background, descriptors, garbage_collection
-    from appliance.runtime.loop_lag import probe_loop_lag
-    from appliance.telemetry import retention
 
-    applied = AppliedSequence()
-    controller = ControllerStream(
-        *await asyncio.open_connection(sock=socket.socket(fileno=options.stream)), applied
-    )
     port = HttpsPort(
         application,
         socket.socket(fileno=options.listening),
@@ -225,6 +228,40 @@ async def serve(options: Options) -> None:
         connection_limits(),
     )
     appliance_views.count_connections = port.connections.__len__
+    return port
+
+
+def background_work(controller: ControllerStream, port: HttpsPort) -> Sequence[Work]:
+    """Return what runs on the event loop until the process stops."""
+    from appliance.runtime import descriptors, garbage_collection
+    from appliance.runtime.loop_lag import probe_loop_lag
+
+    return (
+        run_retention,
+        partial(report_token_uses, controller),
+        partial(send_refusals, controller),
+        partial(send_failed_work, controller),
+        port.follow_certificate,
+        probe_loop_lag,
+        garbage_collection.run_collection_policy,
+        descriptors.watch,
+    )
+
+
+async def serve(options: Options) -> None:
+    from appliance.activity import watch
+    from appliance.activity.feed import hub
+    from appliance.db import writer
+    from appliance.http.application import http_application
+    from appliance.http.forwarding import AppliedSequence, ControllerClient
+    from appliance.runtime import background, garbage_collection
+    from appliance.telemetry import retention
+
+    applied = AppliedSequence()
+    controller = ControllerStream(
+        *await asyncio.open_connection(sock=socket.socket(fileno=options.stream)), applied
+    )
+    port = https_port(options)
     with unix_socket.short_path(Path(options.controller)) as path:
         http_application.forwarder = client = ControllerClient(path, applied)
         writer.use_read_only_writer()
@@ -235,16 +272,7 @@ async def serve(options: Options) -> None:
         background.thread_of("samples", partial(take_samples, samples)).start()
         tasks = [
             asyncio.create_task(background.keep_running(work))
-            for work in (
-                run_retention,
-                partial(report_token_uses, controller),
-                partial(send_refusals, controller),
-                partial(send_failed_work, controller),
-                port.follow_certificate,
-                probe_loop_lag,
-                garbage_collection.run_collection_policy,
-                descriptors.watch,
-            )
+            for work in background_work(controller, port)
         ]
         applying = asyncio.create_task(controller.run())
         controller.send(pb.HttpServerMessage(ready=pb.Ready()))

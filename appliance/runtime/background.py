@@ -17,6 +17,9 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""Lasts until its task is cancelled."""
+
 RESTART_SECONDS = 5.0
 FAILED_SECONDS = 300.0
 _failed_at: dict[str, float] = {}
@@ -24,7 +27,7 @@ _failed_at: dict[str, float] = {}
 _of_other_process: list[str] = []
 
 
-async def keep_running(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def keep_running(work: Work) -> None:
     """Run work until it returns. Start it again after an error. Cancel the task to end it."""
     name = name_of(work)
     while True:
