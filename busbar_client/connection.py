@@ -159,12 +159,7 @@ class Connection:
             headers={**own, **headers},
         )
         try:
-            try:
-                response = request()
-            except httpx.TransportError as error:
-                if not repeats or isinstance(error, httpx.ConnectTimeout):
-                    raise
-                response = self._repeat(request)  # the key stands for one effect
+            response = self._request_twice(request) if repeats else request()
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.silent(error) from error
         if response.status_code >= 500:
@@ -173,6 +168,17 @@ class Connection:
         if response.status_code >= 400:
             raise self._problem_of(response)
         return response
+
+    def _request_twice(self, request: Callable[..., httpx.Response]) -> httpx.Response:
+        """Send a request, and repeat it if its response was lost: its key stands for one effect."""
+        import httpx
+
+        try:
+            return request()
+        except httpx.ConnectTimeout:
+            raise
+        except httpx.TransportError:
+            return self._repeat(request)
 
     def _repeat(self, request: Callable[..., httpx.Response]) -> httpx.Response:
         """Repeat a request whose response was lost: the appliance may still be working on it."""

@@ -56,6 +56,7 @@ __global__ void tree_reduce(const float* a, const float* b, float* c, int n) {
 }
 }
 """
+Array = np.ndarray[Any, Any]
 SIZE, MATRIX, REDUCED, LAUNCHES, BEST_OF = 16 << 20, 512, 4 << 20, 2000, 5
 
 
@@ -88,7 +89,7 @@ class Gpu:
     def load(self, ptx: bytes) -> None:
         self.call("cuModuleLoadData", ctypes.byref(self.module), ptx)
 
-    def upload(self, data: np.ndarray[Any, Any]) -> ctypes.c_uint64:
+    def upload(self, data: Array) -> ctypes.c_uint64:
         p = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(data.nbytes))
         self.call(
@@ -96,7 +97,7 @@ class Gpu:
         )
         return p
 
-    def download(self, p: ctypes.c_uint64, data: np.ndarray[Any, Any]) -> None:
+    def download(self, p: ctypes.c_uint64, data: Array) -> None:
         self.call(
             "cuMemcpyDtoH_v2", data.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(data.nbytes)
         )
@@ -143,67 +144,91 @@ def best_ms(work: Callable[[], object]) -> float:
     return min(times) * 1e3
 
 
-def measure() -> dict[str, float]:
-    rng, gpu = np.random.default_rng(1), Gpu()
-    a, b = rng.random(SIZE, dtype=np.float32), rng.random(SIZE, dtype=np.float32)
-    c = np.empty_like(a)
-    gpu.load(compile_ptx())
-    pa, pb, pc, n = gpu.upload(a), gpu.upload(b), gpu.upload(c), ctypes.c_int(SIZE)
-    out: dict[str, float] = {}
-    started = time.perf_counter()
-    gpu.launcher("vector_add", (1, 1), (256, 1), pa, pb, pc, ctypes.c_int(0))()
-    gpu.wait()
-    out["first_launch_ms"] = (time.perf_counter() - started) * 1e3
-    first = gpu.launcher("vector_add", (SIZE // 256, 1), (256, 1), pa, pb, pc, n)
+class Bench:
+    """Measures kernels on two inputs and NumPy on the same. Checks that the results are equal."""
 
-    def timed(launch: Callable[[], None]) -> float:
+    def __init__(self) -> None:
+        rng = np.random.default_rng(1)
+        self.gpu = Gpu()
+        self.a, self.b = rng.random(SIZE, dtype=np.float32), rng.random(SIZE, dtype=np.float32)
+        self.c = np.empty_like(self.a)
+        self.gpu.load(compile_ptx())
+        self.pointers = [self.gpu.upload(data) for data in (self.a, self.b, self.c)]
+
+    def kernel(
+        self, name: str, grid: tuple[int, int], block: tuple[int, int], size: int
+    ) -> Callable[[], None]:
+        return self.gpu.launcher(name, grid, block, *self.pointers, ctypes.c_int(size))
+
+    def run_ms(self, launch: Callable[[], None], result: Array) -> float:
+        """Return the shortest duration in milliseconds, and copy the kernel's output."""
         launch()
-        gpu.wait()
-        return best_ms(lambda: (launch(), gpu.wait()))
+        self.gpu.wait()
+        milliseconds = best_ms(lambda: (launch(), self.gpu.wait()))
+        self.gpu.download(self.pointers[2], result)
+        return milliseconds
 
-    out["vector_add_ms"] = timed(first)
-    gpu.download(pc, c)
-    assert np.array_equal(c, a + b)
-    out["vector_add_numpy_ms"] = best_ms(lambda: np.add(a, b, out=c))
-    out["fused_ms"] = timed(gpu.launcher("fused", (SIZE // 256, 1), (256, 1), pa, pb, pc, n))
-    gpu.download(pc, c)
-    expected = np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
-    assert np.allclose(c, expected, rtol=1e-6)
-    out["fused_numpy_ms"] = best_ms(
-        lambda: np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
-    )
-    square = MATRIX * MATRIX
-    out["matmul_ms"] = timed(
-        gpu.launcher(
-            "matmul", (MATRIX // 16, MATRIX // 16), (16, 16), pa, pb, pc, ctypes.c_int(MATRIX)
-        )
-    )
-    x, y, z = (
-        a[:square].reshape(MATRIX, MATRIX),
-        b[:square].reshape(MATRIX, MATRIX),
-        np.empty((MATRIX, MATRIX), np.float32),
-    )
-    gpu.download(pc, z)
-    assert np.allclose(z, x @ y, rtol=1e-4)
-    out["matmul_numpy_ms"] = best_ms(lambda: np.matmul(x, y, out=z))
-    out["tree_reduce_ms"] = timed(
-        gpu.launcher(
-            "tree_reduce", (REDUCED // 256, 1), (256, 1), pa, pb, pc, ctypes.c_int(REDUCED)
-        )
-    )
-    parts = np.empty(REDUCED // 256, np.float32)
-    gpu.download(pc, parts)
-    assert np.allclose(parts.sum(), a[:REDUCED].sum(), rtol=1e-4)
-    out["tree_reduce_numpy_ms"] = best_ms(lambda: a[:REDUCED].sum())
-    launch_empty = gpu.launcher("empty", (1, 1), (32, 1))
-    launch_empty()
-    gpu.wait()
-    started = time.perf_counter()
-    for _ in range(LAUNCHES):
+    def first_launch(self) -> dict[str, float]:
+        started = time.perf_counter()
+        self.kernel("vector_add", (1, 1), (256, 1), 0)()
+        self.gpu.wait()
+        return {"first_launch_ms": (time.perf_counter() - started) * 1e3}
+
+    def vector_add(self) -> dict[str, float]:
+        a, b, c = self.a, self.b, self.c
+        gpu_ms = self.run_ms(self.kernel("vector_add", (SIZE // 256, 1), (256, 1), SIZE), c)
+        assert np.array_equal(c, a + b)
+        numpy_ms = best_ms(lambda: np.add(a, b, out=c))
+        return {"vector_add_ms": gpu_ms, "vector_add_numpy_ms": numpy_ms}
+
+    def fused(self) -> dict[str, float]:
+        a, b = self.a, self.b
+
+        def in_numpy() -> Array:
+            length = np.sqrt(a * a + b * b)
+            result: Array = length * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
+            return result
+
+        gpu_ms = self.run_ms(self.kernel("fused", (SIZE // 256, 1), (256, 1), SIZE), self.c)
+        assert np.allclose(self.c, in_numpy(), rtol=1e-6)
+        return {"fused_ms": gpu_ms, "fused_numpy_ms": best_ms(in_numpy)}
+
+    def matmul(self) -> dict[str, float]:
+        x, y = (data[: MATRIX * MATRIX].reshape(MATRIX, MATRIX) for data in (self.a, self.b))
+        z = np.empty((MATRIX, MATRIX), np.float32)
+        kernel = self.kernel("matmul", (MATRIX // 16, MATRIX // 16), (16, 16), MATRIX)
+        gpu_ms = self.run_ms(kernel, z)
+        assert np.allclose(z, x @ y, rtol=1e-4)
+        return {"matmul_ms": gpu_ms, "matmul_numpy_ms": best_ms(lambda: np.matmul(x, y, out=z))}
+
+    def tree_reduce(self) -> dict[str, float]:
+        a, parts = self.a[:REDUCED], np.empty(REDUCED // 256, np.float32)
+        kernel = self.kernel("tree_reduce", (REDUCED // 256, 1), (256, 1), REDUCED)
+        gpu_ms = self.run_ms(kernel, parts)
+        assert np.allclose(parts.sum(), a.sum(), rtol=1e-4)
+        return {"tree_reduce_ms": gpu_ms, "tree_reduce_numpy_ms": best_ms(lambda: a.sum())}
+
+    def launch_overhead(self) -> dict[str, float]:
+        launch_empty = self.gpu.launcher("empty", (1, 1), (32, 1))
         launch_empty()
-    gpu.wait()
-    out["launch_overhead_us"] = (time.perf_counter() - started) * 1e6 / LAUNCHES
-    return out
+        self.gpu.wait()
+        started = time.perf_counter()
+        for _ in range(LAUNCHES):
+            launch_empty()
+        self.gpu.wait()
+        return {"launch_overhead_us": (time.perf_counter() - started) * 1e6 / LAUNCHES}
+
+
+def measure() -> dict[str, float]:
+    bench = Bench()
+    return (
+        bench.first_launch()
+        | bench.vector_add()
+        | bench.fused()
+        | bench.matmul()
+        | bench.tree_reduce()
+        | bench.launch_overhead()
+    )
 
 
 if __name__ == "__main__":

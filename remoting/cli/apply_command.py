@@ -19,33 +19,35 @@ from remoting.cli.output import client
 
 MAX_DRY_RUN = 100
 """Operations of one bulk request. A dry run is one, so that each sees the effect of the others."""
+Files = Annotated[
+    list[Path],
+    typer.Option(
+        "-f",
+        "--file",
+        help="YAML file; - for standard input. Can be repeated. Separate documents with ---.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check and print the changes without making them.")
+]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune",
+        help="Also delete projects and pools with the labels of -l, and their quotas and "
+        "reservations, that are in no file.",
+    ),
+]
+PruneLabels = Annotated[
+    str, typer.Option("-l", "--labels", metavar="KEY=VALUE", help="Labels that limit --prune.")
+]
 
 
 def apply(
-    files: Annotated[
-        list[Path],
-        typer.Option(
-            "-f",
-            "--file",
-            help="YAML file; - for standard input. Can be repeated. Separate documents with ---.",
-        ),
-    ],
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check and print the changes without making them."),
-    ] = False,
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune",
-            help="Also delete projects and pools with the labels of -l, and their quotas and "
-            "reservations, that are in no file.",
-        ),
-    ] = False,
-    labels: Annotated[
-        str,
-        typer.Option("-l", "--labels", metavar="KEY=VALUE", help="Labels that limit --prune."),
-    ] = "",
+    files: Files,
+    dry_run: DryRun = False,
+    prune: Prune = False,
+    labels: PruneLabels = "",
     yes: Yes = False,
 ) -> None:
     """Create and update objects to match YAML files. Objects that match are not changed.

@@ -26,7 +26,17 @@ GPU_COLUMNS = [
     "pool",
     "uuid",
 ]
-GPU_WIDE = ["compute_capability", "mig", "pci_bus_id", "links", "labels", "notes", "present", "id"]
+GPU_WIDE = [
+    "compute_capability",
+    "mig",
+    "duplicate_of_node",
+    "pci_bus_id",
+    "labels",
+    "metrics.temperature_celsius",
+    "metrics.power_watts",
+    "present",
+    "id",
+]
 FREE: dict[str, Any] = {"allocated_percent": 0, "free_percent": 100, "owners": ""}
 """Shares of compute of a GPU without partitions."""
 
@@ -58,22 +68,7 @@ def gpu_list(
     rows = sorted(api.items("gpus", **filters), key=lambda g: (g["node"], g["index"]))
     shares = occupied_shares(api)
     rows = [row | shares.get(row["id"], FREE) for row in rows]
-    show(
-        rows,
-        [*GPU_COLUMNS[:-2], *FREE, *GPU_COLUMNS[-2:]],
-        output,
-        [
-            "compute_capability",
-            "mig",
-            "duplicate_of_node",
-            "pci_bus_id",
-            "labels",
-            "metrics.temperature_celsius",
-            "metrics.power_watts",
-            "present",
-            "id",
-        ],
-    )
+    show(rows, [*GPU_COLUMNS[:-2], *FREE, *GPU_COLUMNS[-2:]], output, GPU_WIDE)
 
 
 def occupied_shares(api: rest.Api) -> dict[str, dict[str, Any]]:

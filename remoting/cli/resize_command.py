@@ -13,38 +13,41 @@ from remoting.cli.output import Output, client, print_structured, size_text
 
 APPLY_SECONDS = 5.0
 """Default time for the nodes to apply a size."""
+Percent = Annotated[
+    int | None,
+    typer.Option(
+        "-p",
+        "--percent",
+        min=0,
+        max=100,
+        help="Share of the compute of each GPU and, unless the allocation has a --memory, of "
+        "its memory. 0: in proportion to the memory.",
+    ),
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        help="Meaning of the percent: shared (in proportion to the others), capped (never"
+        " more), guaranteed (at least) or exclusive (whole GPUs).",
+    ),
+]
+ApplyTime = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        parser=parse_duration,
+        metavar="DURATION",
+        help="Time to wait until the change is in force, for example 30s; 60s at most.",
+    ),
+]
 
 
 def resize(
     allocation: AllocationName,
-    percent: Annotated[
-        int | None,
-        typer.Option(
-            "-p",
-            "--percent",
-            min=0,
-            max=100,
-            help="Share of the compute of each GPU and, unless the allocation has a --memory, of "
-            "its memory. 0: in proportion to the memory.",
-        ),
-    ] = None,
+    percent: Percent = None,
     memory: MemorySize = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            help="Meaning of the percent: shared (in proportion to the others), capped (never"
-            " more), guaranteed (at least) or exclusive (whole GPUs).",
-        ),
-    ] = None,
-    wait: Annotated[
-        float,
-        typer.Option(
-            "--wait",
-            parser=parse_duration,
-            metavar="DURATION",
-            help="Time to wait until the change is in force, for example 30s; 60s at most.",
-        ),
-    ] = APPLY_SECONDS,
+    mode: Mode = None,
+    wait: ApplyTime = APPLY_SECONDS,
     output: Output = "table",
 ) -> None:
     """Change size and compute mode of an active allocation while its programs run.

@@ -11,6 +11,15 @@ from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.output import Output, client, show_one
 
 COLUMNS = ["kind", "phase", "phase_since", "ready_at", "pending_nodes"]
+Hold = Annotated[
+    float | None,
+    typer.Option(
+        parser=parse_duration,
+        metavar="DURATION",
+        help="Time before the next key signs. Default: 1d for a CA, else 0.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Do not wait for nodes or for the time.")]
 
 
 def rotation_app(kind: str, title: str) -> typer.Typer:
@@ -24,14 +33,7 @@ def rotation_app(kind: str, title: str) -> typer.Typer:
 
     @app.command()
     def rotate(
-        hold: Annotated[
-            float | None,
-            typer.Option(
-                parser=parse_duration,
-                metavar="DURATION",
-                help="Time before the next key signs. Default: 1d for a CA, else 0.",
-            ),
-        ] = None,
+        hold: Hold = None,
         output: Output = "table",
     ) -> None:
         """Start a rotation. Its phases follow by themselves as soon as the nodes have followed."""
@@ -40,9 +42,7 @@ def rotation_app(kind: str, title: str) -> typer.Typer:
 
     @app.command()
     def advance(
-        force: Annotated[
-            bool, typer.Option("--force", help="Do not wait for nodes or for the time.")
-        ] = False,
+        force: Force = False,
         yes: Yes = False,
         output: Output = "table",
     ) -> None:
