@@ -180,6 +180,27 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./bench appliance", description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--nodes", type=int, default=1000)
+    add_stage_options(parser)
+    parser.add_argument(
+        "--keep", type=Path, help="folder for data and log; default: a temporary folder"
+    )
+    parser.add_argument(
+        "--kill-rounds",
+        type=int,
+        metavar="N",
+        help="instead, kill the appliance N times with requests in flight and compare all records",
+    )
+    parser.add_argument(
+        "--permission-pairs",
+        type=int,
+        metavar="N",
+        help="instead, measure in N pairs what many role bindings add to the cost of lists",
+    )
+    return parser.parse_args()
+
+
+def add_stage_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the stages and their load."""
     parser.add_argument("--sockets", type=int, default=300)
     parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
     parser.add_argument("--lists", type=float, default=50.0, help="GPU lists per second")
@@ -203,22 +224,6 @@ def parse_arguments() -> argparse.Namespace:
         default=60.0,
         help="measured time of each stage, after a warm-up of 15 s",
     )
-    parser.add_argument(
-        "--keep", type=Path, help="folder for data and log; default: a temporary folder"
-    )
-    parser.add_argument(
-        "--kill-rounds",
-        type=int,
-        metavar="N",
-        help="instead, kill the appliance N times with requests in flight and compare all records",
-    )
-    parser.add_argument(
-        "--permission-pairs",
-        type=int,
-        metavar="N",
-        help="instead, measure in N pairs what many role bindings add to the cost of lists",
-    )
-    return parser.parse_args()
 
 
 def main() -> None:

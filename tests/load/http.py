@@ -58,13 +58,7 @@ class Client:
         async with asyncio.timeout(self.timeout_seconds):
             while True:
                 reused = bool(self.idle)
-                connection = (
-                    self.idle.pop()
-                    if reused
-                    else await asyncio.open_connection(
-                        self.host, self.port, ssl=self.context, local_addr=self.local_address
-                    )
-                )
+                connection = self.idle.pop() if reused else await self._connect()
                 try:
                     status, content = await self._exchange(
                         connection, method, target, headers, body
@@ -81,6 +75,11 @@ class Client:
         if status >= 400:
             raise HttpError(f"{status}: {content[:200]!r}")
         return orjson.loads(content) if content else None
+
+    async def _connect(self) -> Connection:
+        return await asyncio.open_connection(
+            self.host, self.port, ssl=self.context, local_addr=self.local_address
+        )
 
     async def _exchange(
         self,

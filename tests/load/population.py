@@ -100,6 +100,16 @@ def create_node(n: int) -> Any:
     return node
 
 
+def new_gpus(rng: random.Random, **values: Any) -> list[Any]:
+    """Return the GPUs of a node with these values. They are not stored."""
+    from appliance.inventory.models import Gpu
+
+    return [
+        Gpu(uuid=uuid.UUID(int=rng.getrandbits(128)), index=i, **values)
+        for i in range(GPUS_PER_NODE)
+    ]
+
+
 def create_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
     """Create nodes with GPUs, alternating between the pools, and return their credentials."""
     from appliance.fleet.enrolment import issue_certificates
@@ -108,24 +118,20 @@ def create_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
     from nodes.enrolment import new_key_and_csr
 
     pools = [Pool.objects.get(name="default"), Pool.objects.get(name="kept")]
-    rng, fleet, gpus = random.Random(7), [], []
+    rng, fleet, gpus = random.Random(7), [], list[Gpu]()
     for n in range(nodes):
         node = create_node(n)
         key, csr = new_key_and_csr()
         certificates = issue_certificates(node, csr, new_key_and_csr()[1])
         model, memory, capability = MODELS[rng.randrange(len(MODELS))]
-        node_gpus = [
-            Gpu(
-                node=node,
-                pool=pools[n % 2],
-                uuid=uuid.UUID(int=rng.getrandbits(128)),
-                index=i,
-                model=model,
-                memory_bytes=memory,
-                compute_capability=capability,
-            )
-            for i in range(GPUS_PER_NODE)
-        ]
+        node_gpus = new_gpus(
+            rng,
+            node=node,
+            pool=pools[n % 2],
+            model=model,
+            memory_bytes=memory,
+            compute_capability=capability,
+        )
         gpus += node_gpus
         fleet.append(
             {

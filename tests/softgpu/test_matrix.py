@@ -215,13 +215,11 @@ def test_mma_of_doubles_matches_numpy(tmp_path: Path) -> None:
     np.testing.assert_allclose(actual, A @ B + C, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("count", "transposed"), list(itertools.product((1, 2, 4), (False, True))))
-def test_ldmatrix_and_stmatrix_match_layout(tmp_path: Path, count: int, transposed: bool) -> None:
-    """ldmatrix loads fragments, which are stored; stmatrix writes them to another location."""
-    x = np.arange(64 * count, dtype=np.uint16) * 257 + 3
+def copy_of_matrices(count: int, transposed: bool) -> str:
+    """Return a kernel that copies X to Y by fragments, which it also stores in F."""
     regs = ",".join(f"%f{i}" for i in range(count))
     how = f"sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
-    ptx = HEAD + (
+    return HEAD + (
         ".visible .entry k(.param .u64 X, .param .u64 F, .param .u64 Y)\n{\n"
         ".reg .b32 %r<9>, %f<4>; .reg .b64 %rd<9>; .reg .b16 %h<2>;\n"
         ".shared .align 16 .b8 in[512]; .shared .align 16 .b8 out[512];\n"
@@ -248,18 +246,20 @@ def test_ldmatrix_and_stmatrix_match_layout(tmp_path: Path, count: int, transpos
         )
         + "ret;\n}\n"
     )
-    (result,) = run_in_child(
-        [
-            {
-                "ptx": ptx,
-                "kernel": "k",
-                "grid": 1,
-                "block": 32,
-                "arrays": [x, np.zeros(32 * count, np.uint32), np.zeros_like(x)],
-            }
-        ],
-        tmp_path,
-    )
+
+
+@pytest.mark.parametrize(("count", "transposed"), list(itertools.product((1, 2, 4), (False, True))))
+def test_ldmatrix_and_stmatrix_match_layout(tmp_path: Path, count: int, transposed: bool) -> None:
+    """ldmatrix loads fragments, which are stored; stmatrix writes them to another location."""
+    x = np.arange(64 * count, dtype=np.uint16) * 257 + 3
+    job = {
+        "ptx": copy_of_matrices(count, transposed),
+        "kernel": "k",
+        "grid": 1,
+        "block": 32,
+        "arrays": [x, np.zeros(32 * count, np.uint32), np.zeros_like(x)],
+    }
+    (result,) = run_in_child([job], tmp_path)
     matrices = x.reshape(count, 8, 8)
     for lane, j in itertools.product(range(32), range(count)):
         m = matrices[j].T if transposed else matrices[j]
@@ -328,63 +328,63 @@ def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "decode", "largest"), [("e4m3", e4m3, 448.0), ("e5m2", e5m2, 57344.0)]
-)
-def test_fp8_conversion_rounds_to_nearest_even(
-    tmp_path: Path, name: str, decode: Callable[[int], float], largest: float
-) -> None:
+FP8 = {"e4m3": (e4m3, 448.0), "e5m2": (e5m2, 57344.0)}
+"""How to decode a code, and the largest number."""
+
+
+@pytest.mark.parametrize("name", FP8)
+def test_fp8_numbers_become_halves(tmp_path: Path, name: str) -> None:
     codes = np.arange(256, dtype=np.uint16)
-    pairs = (codes[::-1] << 8 | codes).astype(np.uint16)
-    up = elementwise(f"cvt.rn.f16x2.{name}x2 %y, %x0;", 1, 2, 4, ".reg .b16 %x<1>; .reg .b32 %y;")
+    job = {
+        "ptx": elementwise(
+            f"cvt.rn.f16x2.{name}x2 %y, %x0;", 1, 2, 4, ".reg .b16 %x<1>; .reg .b32 %y;"
+        ),
+        "kernel": "k",
+        "grid": 8,
+        "block": 32,
+        "arrays": [(codes[::-1] << 8 | codes).astype(np.uint16), np.zeros(256, np.uint32)],
+    }
+    (wide,) = run_in_child([job], tmp_path)
+    halves = wide[1].view(np.float16).reshape(-1, 2)
+    numbers = np.array([FP8[name][0](c) for c in range(256)])
+    np.testing.assert_array_equal(halves[:, 0].astype(float), numbers)
+    np.testing.assert_array_equal(halves[:, 1].astype(float), numbers[::-1])
+
+
+def nearest_fp8(name: str, v: float) -> float:
+    """Return the closest number with a code, by search; of two, the one with the even code."""
+    if np.isnan(v):
+        return v
+    decode, largest = FP8[name]
+    v = max(-largest, min(largest, v))
+    best = min((abs(decode(c) - v), c & 1, c) for c in range(256) if np.isfinite(decode(c)))
+    return decode(best[2])
+
+
+@pytest.mark.parametrize("name", FP8)
+def test_fp8_conversion_rounds_to_nearest_even(tmp_path: Path, name: str) -> None:
+    decode, largest = FP8[name]
     numbers = np.array([decode(c) for c in range(256)])
     finite = np.unique(numbers[np.isfinite(numbers)])
     middles = (finite[:-1] + finite[1:]) / 2
-    floats = np.concatenate(
-        [
-            finite,
-            middles,
-            middles * 1.0001,
-            [largest * 2, -largest * 9, np.inf, -np.inf, np.nan, 1e-30, 0.0],
-        ]
-    ).astype(np.float32)
+    special = [largest * 2, -largest * 9, np.inf, -np.inf, np.nan, 1e-30, 0.0]
+    floats = np.concatenate([finite, middles, middles * 1.0001, special]).astype(np.float32)
     floats = np.resize(floats, (len(floats) + 31) // 32 * 32)
     down = elementwise(
         f"cvt.rn.satfinite.{name}x2.f32 %y, %x0, %x1;", 2, 4, 2, ".reg .b32 %x<2>; .reg .b16 %y;"
     )
-    jobs = [
-        {
-            "ptx": up,
-            "kernel": "k",
-            "grid": 8,
-            "block": 32,
-            "arrays": [pairs, np.zeros(256, np.uint32)],
-        },
-        {
-            "ptx": down,
-            "kernel": "k",
-            "grid": len(floats) // 32,
-            "block": 32,
-            "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)],
-        },
-    ]
-    wide, narrow = run_in_child(jobs, tmp_path)
-    halves = wide[1].view(np.float16).reshape(-1, 2)
-    np.testing.assert_array_equal(halves[:, 0].astype(float), numbers)
-    np.testing.assert_array_equal(halves[:, 1].astype(float), numbers[::-1])
-
-    def nearest(v: float) -> float:
-        """Return the code of the closest number by search; of two, the even code."""
-        if np.isnan(v):
-            return v
-        v = max(-largest, min(largest, v))
-        best = min((abs(decode(c) - v), c & 1, c) for c in range(256) if np.isfinite(decode(c)))
-        return decode(best[2])
-
+    job = {
+        "ptx": down,
+        "kernel": "k",
+        "grid": len(floats) // 32,
+        "block": 32,
+        "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)],
+    }
+    (narrow,) = run_in_child([job], tmp_path)
     for high, low, code in zip(floats, floats[::-1], narrow[2], strict=True):
         np.testing.assert_array_equal(
             [decode(int(code) >> 8), decode(int(code) & 255)],
-            [nearest(float(high)), nearest(float(low))],
+            [nearest_fp8(name, float(high)), nearest_fp8(name, float(low))],
         )
 
 

@@ -96,6 +96,14 @@ def softmax() -> None:
 
 
 @triton.jit
+def tile_of_program(M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+    pid, across, down = tl.program_id(0), tl.cdiv(N, BN), tl.cdiv(M, BM)
+    group = pid // (GROUP * across)
+    rows = min(down - group * GROUP, GROUP)
+    return group * GROUP + pid % (GROUP * across) % rows, pid % (GROUP * across) // rows
+
+
+@triton.jit
 def matmul_kernel(
     a,
     b,
@@ -115,19 +123,11 @@ def matmul_kernel(
     GROUP: tl.constexpr,
     LEAKY: tl.constexpr,
 ):
-    pid, across, down = tl.program_id(0), tl.cdiv(N, BN), tl.cdiv(M, BM)
-    group = pid // (GROUP * across)
-    rows = min(down - group * GROUP, GROUP)
-    m, n = group * GROUP + pid % (GROUP * across) % rows, pid % (GROUP * across) // rows
-    at_m, at_n, at_k = (
-        (m * BM + tl.arange(0, BM)) % M,
-        (n * BN + tl.arange(0, BN)) % N,
-        tl.arange(0, BK),
-    )
-    pa, pb = (
-        a + at_m[:, None] * am + at_k[None, :] * ak,
-        b + at_k[:, None] * bk + at_n[None, :] * bn,
-    )
+    m, n = tile_of_program(M, N, BM, BN, GROUP)
+    at_m, at_n = (m * BM + tl.arange(0, BM)) % M, (n * BN + tl.arange(0, BN)) % N
+    at_k = tl.arange(0, BK)
+    pa = a + at_m[:, None] * am + at_k[None, :] * ak
+    pb = b + at_k[:, None] * bk + at_n[None, :] * bn
     sums = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(tl.cdiv(K, BK)):
         va = tl.load(pa, mask=at_k[None, :] < K - k * BK, other=0.0)
@@ -253,8 +253,22 @@ def layer_norm_backward(
     tl.atomic_xchg(lock, 0)
 
 
+def layer_norm_gradients(
+    x: Tensor, g: Array, w: Tensor, mean: Tensor, rstd: Tensor
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of x, w and b for the gradient `g` of the result."""
+    (rows, n), groups = g.shape, 8
+    dx = Tensor(np.zeros_like(g))
+    dw, db = (Tensor(np.zeros((groups, n), np.float32)) for _ in range(2))
+    lock = Tensor(np.zeros(groups, np.int32))
+    layer_norm_backward[(rows,)](
+        dx, Tensor(g), dw, db, x, w, mean, rstd, lock, n, n, GROUP=groups, BLOCK=1024
+    )
+    return dx.numpy(), dw.numpy().sum(0), db.numpy().sum(0)
+
+
 def layer_norm() -> None:
-    rows, n, groups, eps = 151, 700, 8, 1e-5
+    rows, n, eps = 151, 700, 1e-5
     x, g = (
         RNG.standard_normal((rows, n), dtype=np.float32),
         RNG.standard_normal((rows, n), dtype=np.float32),
@@ -274,31 +288,12 @@ def layer_norm() -> None:
     mu, r = x64.mean(1, keepdims=True), 1 / np.sqrt(x64.var(1, keepdims=True) + eps)
     xhat = (x64 - mu) * r
     np.testing.assert_allclose(y.numpy(), xhat * w + b, rtol=1e-4, atol=1e-5)
-    dx, dw, db = (
-        Tensor(np.zeros_like(x)),
-        Tensor(np.zeros((groups, n), np.float32)),
-        Tensor(np.zeros((groups, n), np.float32)),
-    )
-    layer_norm_backward[(rows,)](
-        dx,
-        Tensor(g),
-        dw,
-        db,
-        tx,
-        tw,
-        mean,
-        rstd,
-        Tensor(np.zeros(groups, np.int32)),
-        n,
-        n,
-        GROUP=groups,
-        BLOCK=1024,
-    )
+    dx, dw, db = layer_norm_gradients(tx, g, tw, mean, rstd)
     wg = g.astype(np.float64) * w
     exact = (wg - xhat * (xhat * wg).mean(1, keepdims=True) - wg.mean(1, keepdims=True)) * r
-    np.testing.assert_allclose(dx.numpy(), exact, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(dw.numpy().sum(0), (g * xhat).sum(0), rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(db.numpy().sum(0), g.sum(0), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(dx, exact, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(dw, (g * xhat).sum(0), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(db, g.sum(0), rtol=1e-3, atol=1e-3)
 
 
 @triton.jit

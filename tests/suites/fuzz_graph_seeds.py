@@ -24,12 +24,6 @@ OTHER_EVENT = 9
 
 def graphs() -> dict[str, Steps]:
     """Return sessions that launch executable graphs and change them."""
-    many = Steps().copy_in(BLOCKING, transfer=5)
-    for exec_ in range(1, 100):
-        many.launch_graph(BLOCKING, exec_)
-    many.arrive(5, 0, 64)
-    for exec_ in range(1, 100):
-        many.launch_graph(INDEPENDENT, exec_)
     return {
         "change behind a parked launch": (
             Steps()
@@ -63,8 +57,19 @@ def graphs() -> dict[str, Steps]:
         "launch without a graph": Steps()
         .launch_graph(BLOCKING, 0)
         .row("launch_graph", bytes(2), stream=BLOCKING),
-        "many graphs": many,
+        "many graphs": many_launches(),
     }
+
+
+def many_launches() -> Steps:
+    """Launch many graphs on a stream that waits, and again on another one."""
+    many = Steps().copy_in(BLOCKING, transfer=5)
+    for exec_ in range(1, 100):
+        many.launch_graph(BLOCKING, exec_)
+    many.arrive(5, 0, 64)
+    for exec_ in range(1, 100):
+        many.launch_graph(INDEPENDENT, exec_)
+    return many
 
 
 def executable(kinds: int) -> Steps:

@@ -63,32 +63,70 @@ VARIABLES = (
     '"',
 )
 NAMES = b"\0.text\0"
+BODY_AT = 64
+"""Offset behind the header."""
+ELF_FIELDS = {
+    "machine": GPU_MACHINE,
+    "class": 2,
+    "data": 1,
+    "header": 64,
+    "segment_bytes": 56,
+    "section_bytes": SECTION_BYTES,
+    "names": 1,
+    "name": 1,
+    "symbol_section": 3,
+    "relocation_symbol": 1,
+    "symbol_name": 1,
+    "symbol_size": SYMBOL_BYTES,
+    "text_link": 1,
+    "target": 3,
+    "file_bytes": 8,
+    "section_end": 0,
+}
 
 
 def elf(**changes: int) -> bytes:
     """Return an ELF file with every kind of section that is checked. `changes` replace fields."""
-    value = {"machine": GPU_MACHINE, "class": 2, "data": 1, "header": 64, "segment_bytes": 56}
-    value |= {"section_bytes": SECTION_BYTES, "names": 1, "name": 1, "symbol_section": 3}
-    value |= {"relocation_symbol": 1, "symbol_name": 1, "symbol_size": SYMBOL_BYTES}
-    value |= {"text_link": 1, "target": 3, "file_bytes": 8, "section_end": 0} | changes
-    symbols = bytes(SYMBOL_BYTES) + struct.pack(
-        "<IBBHQQ", value["symbol_name"], 0, 0, value["symbol_section"], 0, 0
-    )
-    symbols += struct.pack("<IBBHQQ", 0, 0, 0, 0xFFF1, 0, 0)
+    value = ELF_FIELDS | changes
+    symbols = symbol_table(value["symbol_name"], value["symbol_section"])
     reference = value["relocation_symbol"] << 32
-    body = NAMES.ljust(8, b"\0") + symbols + struct.pack("<QQQ", 0, reference, 0)
-    body += struct.pack("<QQ", 0, reference)
-    at = 64
+    relocations = struct.pack("<QQQ", 0, reference, 0) + struct.pack("<QQ", 0, reference)
+    body = NAMES.ljust(8, b"\0") + symbols + relocations
+    sections = section_headers(value, len(symbols))
+    segments_at = BODY_AT + len(body)
+    segment = struct.pack(
+        "<IIQQQQQQ", 1, 5, value.get("segment_at", BODY_AT), 0, 0, value["file_bytes"], 8, 8
+    )
+    sections_at = value.get("sections_at", segments_at + len(segment))
+    ident = b"\x7fELF" + bytes([value["class"], value["data"], 1, 0x41, 8]) + bytes(7)
+    head = ident + struct.pack(
+        "<HHIQQQIHHHHHH",
+        *(2, value["machine"], 1, 0, segments_at, sections_at, 0, value["header"]),
+        *(value["segment_bytes"], value.get("segments", 1), value["section_bytes"]),
+        *(value.get("sections", len(sections)), value["names"]),
+    )
+    return head + body + segment + b"".join(sections)
+
+
+def symbol_table(name: int, section: int) -> bytes:
+    """Return the first symbol, which is empty, the one with these values, and an absolute one."""
+    symbol = struct.pack("<IBBHQQ", name, 0, 0, section, 0, 0)
+    return bytes(SYMBOL_BYTES) + symbol + struct.pack("<IBBHQQ", 0, 0, 0, 0xFFF1, 0, 0)
+
+
+def section_headers(value: dict[str, int], symbols_bytes: int) -> list[bytes]:
+    """Return the headers of the names, the symbols and the relocations, which are in this order."""
+    at = BODY_AT
     symbols_at = at + 8
-    rela_at = symbols_at + len(symbols)
+    rela_at = symbols_at + symbols_bytes
     names_bytes = value.get("names_bytes", 8)
-    sections = [
+    return [
         section(
             0, value.get("first_at", 0), value.get("first_size", 0), link=value.get("first_link", 0)
         ),
         section(value.get("names_kind", STRTAB), at, names_bytes, name=value["name"]),
         section(
-            SYMTAB, symbols_at, len(symbols), link=value["text_link"], entry=value["symbol_size"]
+            SYMTAB, symbols_at, symbols_bytes, link=value["text_link"], entry=value["symbol_size"]
         ),
         section(
             PROGBITS,
@@ -102,19 +140,6 @@ def elf(**changes: int) -> bytes:
         section(NOBITS, MAX, MAX),
         section(STRTAB, at, 0),
     ]
-    segments_at = at + len(body)
-    segment = struct.pack(
-        "<IIQQQQQQ", 1, 5, value.get("segment_at", at), 0, 0, value["file_bytes"], 8, 8
-    )
-    sections_at = value.get("sections_at", segments_at + len(segment))
-    ident = b"\x7fELF" + bytes([value["class"], value["data"], 1, 0x41, 8]) + bytes(7)
-    head = ident + struct.pack(
-        "<HHIQQQIHHHHHH",
-        *(2, value["machine"], 1, 0, segments_at, sections_at, 0, value["header"]),
-        *(value["segment_bytes"], value.get("segments", 1), value["section_bytes"]),
-        *(value.get("sections", len(sections)), value["names"]),
-    )
-    return head + body + segment + b"".join(sections)
 
 
 MALFORMED_ELF: dict[str, dict[str, int]] = {

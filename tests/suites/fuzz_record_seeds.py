@@ -40,7 +40,7 @@ def copies() -> dict[str, Steps]:
 
 
 def orders() -> dict[str, Steps]:
-    """Return sessions with records that wait for other streams."""
+    """Return sessions with records that wait for other streams or for host functions."""
     return {
         "streams behind the legacy stream": (
             Steps()
@@ -67,15 +67,6 @@ def orders() -> dict[str, Steps]:
             .row("destroy_context", context=2)
             .arrive(5, 0, 64)
         ),
-        "barriers": (
-            Steps()
-            .row("destroy_event", u32(8))
-            .copy_in(BLOCKING, transfer=5)
-            .row("destroy_event", u32(EVENT))
-            .row("release", u64(1))
-            .row("destroy_stream", u32(FIRST_STREAM + INDEPENDENT))
-            .arrive(5, 0, 64)
-        ),
         "host functions": (
             Steps()
             .host_function(BLOCKING, 3)
@@ -86,6 +77,21 @@ def orders() -> dict[str, Steps]:
             .host_function_done(3)
             .host_function_done(4)
             .fence(BLOCKING)
+        ),
+    }
+
+
+def barriers() -> dict[str, Steps]:
+    """Return sessions with records behind parked ones, and with barriers, which wait for these."""
+    return {
+        "barriers": (
+            Steps()
+            .row("destroy_event", u32(8))
+            .copy_in(BLOCKING, transfer=5)
+            .row("destroy_event", u32(EVENT))
+            .row("release", u64(1))
+            .row("destroy_stream", u32(FIRST_STREAM + INDEPENDENT))
+            .arrive(5, 0, 64)
         ),
         "record parked behind the end of its stream": (
             Steps()
@@ -214,6 +220,19 @@ def captures() -> dict[str, Steps]:
             .end_capture(BLOCKING)
             .arrive(5, 0, 64)
         ),
+        "captured copy without its bytes": (
+            Steps()
+            .begin_capture(BLOCKING)
+            .copy_in(BLOCKING, transfer=5)
+            .end_capture(BLOCKING)
+            .arrive(5, 0, 64)
+        ),
+    }
+
+
+def captures_of_objects() -> dict[str, Steps]:
+    """Return sessions that capture events, graphs, and streams of a context that ends."""
+    return {
         "wait for what is not captured": (
             Steps()
             .record_event(INDEPENDENT)
@@ -221,13 +240,6 @@ def captures() -> dict[str, Steps]:
             .wait_event(INDEPENDENT)
             .wait_event(INDEPENDENT, 99)
             .end_capture(BLOCKING)
-        ),
-        "captured copy without its bytes": (
-            Steps()
-            .begin_capture(BLOCKING)
-            .copy_in(BLOCKING, transfer=5)
-            .end_capture(BLOCKING)
-            .arrive(5, 0, 64)
         ),
         "graph that is captured": (
             Steps()
@@ -347,8 +359,8 @@ def record_seeds() -> dict[str, bytes]:
     The length of a seed decides whether its session has turns (remoting/fuzz/records.cc).
     """
     calls = every_call()
-    sessions = copies() | orders() | events() | shared_events() | captures()
-    sessions |= graphs() | event_graphs() | waits() | parts() | malformed()
+    sessions = copies() | orders() | barriers() | events() | shared_events() | captures()
+    sessions |= captures_of_objects() | graphs() | event_graphs() | waits() | parts() | malformed()
     seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
     for name, steps in sessions.items():
         seed = u32(NO_FAILURE) + steps.bytes
