@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 from django.utils import timezone
@@ -117,20 +118,21 @@ def world(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> list
     RoleBinding.objects.create(user=cast.mara, role="operator", pool=Pool.objects.get(name="spare"))
     locked_gpu = Gpu.objects.filter(node=locked).first()
     RoleBinding.objects.create(user=cast.mara, role="operator", gpu=locked_gpu)
+    created = action_objects.create_objects(cast)
+    return [f"{kind}/{row.pk}" for kind, rows in (*created, *stored_objects()) for row in rows]
+
+
+def stored_objects() -> list[tuple[str, QuerySet[Any]]]:
+    """Return the objects to try of each kind that `action_objects` does not create."""
     return [
-        f"{kind}/{row.pk}"
-        for kind, rows in (
-            *action_objects.create_objects(cast),
-            ("allocations", Allocation.objects.all()),
-            ("departments", Department.objects.all()),
-            ("gpus", Gpu.objects.filter(node__name__in=["locked", "cordoned"])),
-            ("groups", Group.objects.all()),
-            ("nodes", Node.objects.all()),
-            ("pools", Pool.objects.all()),
-            ("projects", Project.objects.all()),
-            ("users", User.objects.filter(username__in=TRIED_USERS)),
-        )
-        for row in rows
+        ("allocations", Allocation.objects.all()),
+        ("departments", Department.objects.all()),
+        ("gpus", Gpu.objects.filter(node__name__in=["locked", "cordoned"])),
+        ("groups", Group.objects.all()),
+        ("nodes", Node.objects.all()),
+        ("pools", Pool.objects.all()),
+        ("projects", Project.objects.all()),
+        ("users", User.objects.filter(username__in=TRIED_USERS)),
     ]
 
 

@@ -103,6 +103,12 @@ def test_every_door_to_a_foreign_allocation_is_closed(
             assert answer.status_code == expected, (method, door, version, answer.content)
     answers = body(bulk(charlie, *[(m, d, c) for m, d, c in doors]))["results"]
     assert {a["status"] for a in answers} == {404}
+
+
+def test_no_list_shows_a_foreign_allocation(
+    cast: Cast, client_of: Clients, theirs: Allocation
+) -> None:
+    charlie = client_of(cast.charlie)
     for listing in (
         f"events?object_id={theirs.pk}",
         f"events?path=projects/{theirs.project_id}",
@@ -111,7 +117,8 @@ def test_every_door_to_a_foreign_allocation_is_closed(
         "allocations?state=active",
     ):
         assert body(charlie.get(f"/api/v1/{listing}"))["items"] == [], listing
-    actions = charlie.post("/api/v1/actions", {"objects": [path]}, format="json")
+    named = {"objects": [f"allocations/{theirs.pk}"]}
+    actions = charlie.post("/api/v1/actions", named, format="json")
     assert body(actions)["items"][0]["actions"] is None
 
 

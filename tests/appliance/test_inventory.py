@@ -129,16 +129,9 @@ def test_agent_of_another_version_is_marked_outdated(
 def test_site_filters_nodes_and_selects_them_for_requests(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
-    here, there, olga, alice = (
-        add_node("here"),
-        add_node("there"),
-        client_of(cast.olga),
-        client_of(cast.alice),
-    )
-    site = body(
-        olga.post("/api/v1/sites", {"name": "oslo", "notes": "near the fjord"}, format="json")
-    )
-    assert olga.post("/api/v1/sites", {"name": "oslo"}, format="json").status_code == 409
+    here, _ = add_node("here"), add_node("there")
+    olga, alice = client_of(cast.olga), client_of(cast.alice)
+    olga.post("/api/v1/sites", {"name": "oslo", "notes": "near the fjord"}, format="json")
     moved = body(
         olga.patch(f"/api/v1/nodes/{here.pk}", {"site": "oslo", "notes": "new fans"}, format="json")
     )
@@ -156,6 +149,16 @@ def test_site_filters_nodes_and_selects_them_for_requests(
         for r in body(alice.get("/api/v1/capacity?by=site"))["items"]
     }
     assert by_site == {"oslo": 1, "at no site": 1}
+
+
+def test_site_is_renamed_for_requests_and_deleted_without_nodes(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    here, there = add_node("here"), add_node("there")
+    olga, alice = client_of(cast.olga), client_of(cast.alice)
+    site = body(olga.post("/api/v1/sites", {"name": "oslo"}, format="json"))
+    assert olga.post("/api/v1/sites", {"name": "oslo"}, format="json").status_code == 409
+    olga.patch(f"/api/v1/nodes/{here.pk}", {"site": "oslo"}, format="json")
     refused = olga.delete(f"/api/v1/sites/{site['id']}")
     assert refused.status_code == 409 and [b["name"] for b in body(refused)["blockers"]] == ["here"]
     assert (
@@ -232,12 +235,9 @@ def test_tickets_list_endpoints_of_the_pool_network_first(
     node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
     addresses = (("10.1.0.5", 8445), ("10.2.0.5", 8445))
     record_node_report(node_id=node.pk, report=report_of(node, endpoints=addresses))
-    assert (
-        olga.patch(
-            f"/api/v1/nodes/{node.pk}", {"networks": {"10.9.9.9": "fabric"}}, format="json"
-        ).status_code
-        == 400
-    )
+    unknown = {"networks": {"10.9.9.9": "fabric"}}
+    refused = olga.patch(f"/api/v1/nodes/{node.pk}", unknown, format="json")
+    assert refused.status_code == 400
     shown = body(
         olga.patch(f"/api/v1/nodes/{node.pk}", {"networks": {"10.2.0.5": "fabric"}}, format="json")
     )

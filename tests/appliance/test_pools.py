@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -32,53 +33,50 @@ def create(olga: Any, **settings: Any) -> dict[str, Any]:
     return pool
 
 
-@pytest.mark.django_db
-def test_restricted_pool_is_hidden_from_other_projects(
-    cast: Cast, client_of: Clients, add_node: AddNode
-) -> None:
-    node, olga, alice, charlie = (
-        add_node(gpus=2),
-        client_of(cast.olga),
-        client_of(cast.alice),
-        client_of(cast.charlie),
-    )
+@pytest.fixture
+def restricted_and_free(cast: Cast, client_of: Clients, add_node: AddNode) -> tuple[Gpu, Gpu]:
+    """A GPU of pool physics, which is only for project default, and one of the default pool."""
+    node, olga = add_node(gpus=2), client_of(cast.olga)
     restricted, free = node.gpus.order_by("index")
     create(olga, projects=["default"])
     moved = olga.patch(f"/api/v1/gpus/{restricted.pk}", {"pool": "physics"}, format="json")
     assert body(moved)["pool"] == "physics"
+    return restricted, free
+
+
+@pytest.mark.django_db
+def test_restricted_pool_is_hidden_from_other_projects(
+    cast: Cast, client_of: Clients, restricted_and_free: tuple[Gpu, Gpu]
+) -> None:
+    restricted, free = restricted_and_free
+    charlie, both = client_of(cast.charlie), {str(restricted.pk), str(free.pk)}
     ids = {
         name: {g["id"] for g in body(client_of(getattr(cast, name)).get("/api/v1/gpus"))["items"]}
         for name in ("alice", "charlie", "olga", "vera")
     }
-    assert ids["alice"] == ids["olga"] == ids["vera"] == {str(restricted.pk), str(free.pk)} and ids[
-        "charlie"
-    ] == {str(free.pk)}
-    assert (
-        charlie.get(f"/api/v1/gpus/{restricted.pk}").status_code == 404
-        and charlie.get(f"/api/v1/gpus/{restricted.pk}/metrics").status_code == 404
-    )
+    assert ids == {"alice": both, "charlie": {str(free.pk)}, "olga": both, "vera": both}
+    for path in (f"gpus/{restricted.pk}", f"gpus/{restricted.pk}/metrics"):
+        assert charlie.get(f"/api/v1/{path}").status_code == 404
     assert {p["name"] for p in body(charlie.get("/api/v1/pools"))["items"]} == {"default"}
-    assert (
-        charlie.post(
-            "/api/v1/allocations",
-            {"percent": 10, "pool": "physics", "project": "elsewhere"},
-            format="json",
-        ).status_code
-        == 404
-    )
-    asked = alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json")
-    assert body(asked)["partitions"][0]["gpu_id"] == str(restricted.pk)
-    assert (
-        len(body(alice.get("/api/v1/partitions"))["items"]) == 1
-        and body(charlie.get("/api/v1/partitions"))["items"] == []
-    )
-    assert visible_gpu_ids(cast.charlie, [str(restricted.pk), str(free.pk), "no id"]) == {
-        str(free.pk)
-    }
+    assert visible_gpu_ids(cast.charlie, [*both, "no id"]) == {str(free.pk)}
     ((_, privilege, audience, _),) = gpu_rows([restricted.pk])
-    assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(
-        privilege, audience
-    )
+    assert scope_of(cast.alice).sees(privilege, audience)
+    assert not scope_of(cast.charlie).sees(privilege, audience)
+
+
+@pytest.mark.django_db
+def test_restricted_pool_is_granted_to_its_projects_only(
+    cast: Cast, client_of: Clients, restricted_and_free: tuple[Gpu, Gpu]
+) -> None:
+    restricted, _ = restricted_and_free
+    alice, charlie = client_of(cast.alice), client_of(cast.charlie)
+    wanted = {"percent": 10, "pool": "physics"}
+    refused = charlie.post("/api/v1/allocations", {**wanted, "project": "elsewhere"}, format="json")
+    assert refused.status_code == 404
+    asked = alice.post("/api/v1/allocations", wanted, format="json")
+    assert body(asked)["partitions"][0]["gpu_id"] == str(restricted.pk)
+    assert len(body(alice.get("/api/v1/partitions"))["items"]) == 1
+    assert body(charlie.get("/api/v1/partitions"))["items"] == []
 
 
 @pytest.mark.django_db
@@ -223,58 +221,64 @@ def test_label_filter_matches_exact_text(cast: Cast, client_of: Clients, add_nod
     assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=13"}))["items"]) == 0
 
 
-@pytest.mark.django_db(transaction=True)
-def test_feed_shows_changed_pools_as_a_list_shows_them_to_each_user(
-    cast: Cast, client_of: Clients
-) -> None:
-    names, loop = ("olga", "alice", "charlie"), asyncio.new_event_loop()
-    users = {name: getattr(cast, name) for name in names}
+@contextmanager
+def subscribed(users: dict[str, User]) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Yield a function that returns a pool as the feed last showed it, by the users' names."""
+    loop = asyncio.new_event_loop()
     sockets = {name: Subscriber(loop, scope_of(user)) for name, user in users.items()}
-    olga = client_of(cast.olga)
-    secret = create(olga, name="secret", projects=["elsewhere"])
-    pool = create(olga, projects=["default", "elsewhere"], fallbacks=["secret", "default"])
-    path = f"/api/v1/pools/{pool['id']}"
 
-    def fed() -> dict[str, dict[str, Any]]:
+    def fed(pool_id: str) -> dict[str, Any]:
         loop.run_until_complete(asyncio.sleep(0))
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Any] = {}
         for name, socket in sockets.items():
             changes = batch.changes if (batch := socket.take()) else {}
-            found[name] = json.loads(changes["pool", pool["id"]].text)["row"]
+            found[name] = json.loads(changes["pool", pool_id].text)["row"]
         return found
-
-    def listed() -> dict[str, dict[str, Any]]:
-        pages = {name: body(client_of(user).get("/api/v1/pools")) for name, user in users.items()}
-        return {
-            name: next(p for p in page["items"] if p["id"] == pool["id"])
-            for name, page in pages.items()
-        }
 
     for socket in sockets.values():
         hub.join(socket)
     try:
-        assert olga.patch(path, {"max_idle_seconds": 60}, format="json").status_code == 200
-        shown = fed()
-        assert shown == listed()
-        assert shown["olga"]["projects"] == ["default", "elsewhere"]
-        assert shown["alice"]["projects"] == ["default"]
-        assert shown["alice"]["fallbacks"] == ["default"]
-        assert shown["charlie"]["fallbacks"] == ["secret", "default"]
-        project = Project.objects.get(name="elsewhere")
-        renamed = client_of(cast.admin).patch(
-            f"/api/v1/projects/{project.pk}", {"name": "analysis"}, format="json"
-        )
-        assert renamed.status_code == 200
-        assert (shown := fed()) == listed() and shown["charlie"]["projects"] == ["analysis"]
-        restricted = f"/api/v1/pools/{secret['id']}"
-        for projects, seen in ((["default"], True), (["analysis"], False)):
-            changed = olga.patch(restricted, {"projects": projects}, format="json")
-            assert changed.status_code == 200
-            assert (shown := fed()) == listed()
-            assert ("secret" in shown["alice"]["fallbacks"]) == seen
-        assert olga.delete(restricted).status_code == 204
-        assert (shown := fed()) == listed() and shown["olga"]["fallbacks"] == ["default"]
+        yield fed
     finally:
         for socket in sockets.values():
             hub.leave(socket)
         loop.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_feed_shows_changed_pools_as_a_list_shows_them_to_each_user(
+    cast: Cast, client_of: Clients
+) -> None:
+    users = {name: getattr(cast, name) for name in ("olga", "alice", "charlie")}
+    olga = client_of(cast.olga)
+    secret = create(olga, name="secret", projects=["elsewhere"])
+    pool = create(olga, projects=["default", "elsewhere"], fallbacks=["secret", "default"])
+    path, restricted = f"/api/v1/pools/{pool['id']}", f"/api/v1/pools/{secret['id']}"
+    project = Project.objects.get(name="elsewhere")
+
+    with subscribed(users) as fed:
+
+        def shown() -> dict[str, Any]:
+            """Return the pool as feed and list show it."""
+            rows = fed(pool["id"])
+            for name, user in users.items():
+                listed = body(client_of(user).get("/api/v1/pools"))["items"]
+                assert rows[name] in listed, name
+            return rows
+
+        assert olga.patch(path, {"max_idle_seconds": 60}, format="json").status_code == 200
+        rows = shown()
+        assert rows["olga"]["projects"] == ["default", "elsewhere"]
+        assert rows["alice"]["projects"] == rows["alice"]["fallbacks"] == ["default"]
+        assert rows["charlie"]["fallbacks"] == ["secret", "default"]
+        renamed = client_of(cast.admin).patch(
+            f"/api/v1/projects/{project.pk}", {"name": "analysis"}, format="json"
+        )
+        assert renamed.status_code == 200
+        assert shown()["charlie"]["projects"] == ["analysis"]
+        for projects, seen in ((["default"], True), (["analysis"], False)):
+            changed = olga.patch(restricted, {"projects": projects}, format="json")
+            assert changed.status_code == 200
+            assert ("secret" in shown()["alice"]["fallbacks"]) == seen
+        assert olga.delete(restricted).status_code == 204
+        assert shown()["olga"]["fallbacks"] == ["default"]

@@ -110,6 +110,16 @@ def rule(outcome: Start | Wait) -> WaitingRule | None:
 # ---- properties ----
 
 
+def draw_entitlement(draw: st.DrawFn, project_id: uuid.UUID) -> Entitlement:
+    return Entitlement(
+        f"p{project_id.int}",
+        draw(st.sampled_from([None, 0, 100, 230])),
+        draw(st.sampled_from([None, 150, 400])),
+        draw(st.booleans()),
+        draw(st.sampled_from([0.5, 1.0, 3.0])),
+    )
+
+
 @st.composite
 def fleets(draw: st.DrawFn) -> tuple[SchedulerSnapshot, list[PendingAllocation], list[GpuCapacity]]:
     gpus = [gpu(1 + i, 1 + i // 4) for i in range(draw(st.integers(1, 6)))]
@@ -118,33 +128,18 @@ def fleets(draw: st.DrawFn) -> tuple[SchedulerSnapshot, list[PendingAllocation],
     )
     free, active = list(gpus), list[ActiveAllocation]()
     for i in range(draw(st.integers(0, 6))):
-        outcome = place(free, draw(sizes))
-        if isinstance(outcome, Placement):
-            p = draw(st.sampled_from([RED, BLUE]))
-            active.append(
-                ActiveAllocation(
-                    uuid.UUID(int=200 + i),
-                    POOL,
-                    outcome.shares,
-                    (project(p),),
-                    p,
-                    draw(st.integers(0, 100)),
-                    draw(st.booleans()),
-                    NOW - timedelta(minutes=i),
-                    leaving=draw(st.booleans()),
-                )
-            )
-            free = subtract_shares(free, outcome.shares)
-    entitlements = {
-        project(p): Entitlement(
-            f"p{p.int}",
-            draw(st.sampled_from([None, 0, 100, 230])),
-            draw(st.sampled_from([None, 150, 400])),
-            draw(st.booleans()),
-            draw(st.sampled_from([0.5, 1.0, 3.0])),
-        )
-        for p in (RED, BLUE)
-    }
+        request = draw(sizes)
+        if isinstance(place(free, request), Placement):
+            more: dict[str, Any] = {
+                "project_id": draw(st.sampled_from([RED, BLUE])),
+                "priority": draw(st.integers(0, 100)),
+                "preemptible": draw(st.booleans()),
+                "started_at": NOW - timedelta(minutes=i),
+                "leaving": draw(st.booleans()),
+            }
+            active.append(running(200 + i, gpus, request, taken=active, **more))
+            free = subtract_shares(free, active[-1].shares)
+    entitlements = {project(p): draw_entitlement(draw, p) for p in (RED, BLUE)}
     queued = [
         pending(
             300 + i,

@@ -105,6 +105,25 @@ def id_made(at: datetime) -> UUID:
     return UUID(int=first_id_at(at).int | uuid4().int & (1 << 80) - 1)
 
 
+def add_rows_of_user(user: User, allocation: Allocation, more: float) -> list[models.Model]:
+    return [
+        Notification.objects.create(
+            id=id_made(days_ago("retain_events_days", more)),
+            user=user,
+            allocation_id=allocation.pk,
+            kind=f"start{more}"[:20],
+        ),
+        IdempotencyKey.objects.create(
+            id=id_made(days_ago("retain_idempotency_keys_days", more)),
+            user=user,
+            key=f"{more}",
+            status=200,
+            answer={},
+        ),
+        ApiToken.objects.create(user=user, expires_at=days_ago("retain_tokens_days", more)),
+    ]
+
+
 def add_rows(user: User, node: Node, more: float) -> Rows:
     """Add a row of each table, which its rule deletes if `more` is positive."""
     allocation = Allocation.objects.create(
@@ -116,7 +135,6 @@ def add_rows(user: User, node: Node, more: float) -> Rows:
     task = Task.objects.create(
         kind="k", state=TaskState.SUCCEEDED, ended_at=days_ago("retain_tasks_days", more)
     )
-    name = f"{more}"
     rows: list[models.Model] = [
         allocation,
         add_session(allocation, node, days_ago("retain_sessions_days", more)),
@@ -129,26 +147,13 @@ def add_rows(user: User, node: Node, more: float) -> Rows:
             path=allocation.path,
             project_id=allocation.project_id,
         ),
-        Notification.objects.create(
-            id=id_made(days_ago("retain_events_days", more)),
-            user=user,
-            allocation_id=allocation.pk,
-            kind=f"start{more}"[:20],
-        ),
-        IdempotencyKey.objects.create(
-            id=id_made(days_ago("retain_idempotency_keys_days", more)),
-            user=user,
-            key=name,
-            status=200,
-            answer={},
-        ),
         NodeCertificate.objects.create(
-            serial=name, node=node, not_after=days_ago("retain_certificates_days", more)
+            serial=f"{more}", node=node, not_after=days_ago("retain_certificates_days", more)
         ),
         EnrolmentToken.objects.create(
-            secret_sha256=name, expires_at=days_ago("retain_tokens_days", more)
+            secret_sha256=f"{more}", expires_at=days_ago("retain_tokens_days", more)
         ),
-        ApiToken.objects.create(user=user, expires_at=days_ago("retain_tokens_days", more)),
+        *add_rows_of_user(user, allocation, more),
         audit.AuditRecord.objects.create(created_at=days_ago("retain_audit_days", more)),
         *add_alarm(days_ago("retain_events_days", more)),
     ]

@@ -128,6 +128,16 @@ def test_exclusive_pool_places_one_partition_per_gpu(
     assert "exclusive" in request_allocation(alice, percent=10)["waiting_reason"]
 
 
+def set_limit(client: Any, quota: Quota, gpus: int | None) -> Any:
+    """Change the limit, if the quota still has this version."""
+    return client.patch(
+        f"/api/v1/quotas/{quota.pk}",
+        {"limit_gpus": gpus},
+        format="json",
+        HTTP_IF_MATCH=f'"{quota.version}"',
+    )
+
+
 def test_limits_of_user_project_and_department_are_enforced(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
@@ -148,20 +158,8 @@ def test_limits_of_user_project_and_department_are_enforced(
     request_allocation(bob, percent=100)
     assert "project default is 2.3 GPUs" in request_allocation(bob, percent=40)["waiting_reason"]
     quota = Quota.objects.get(subject_kind="project")
-    answer = olga.patch(
-        f"/api/v1/quotas/{quota.pk}",
-        {"limit_gpus": None},
-        format="json",
-        HTTP_IF_MATCH=f'"{quota.version}"',
-    )
-    assert body(answer)["limit_gpus"] is None
-    stale = olga.patch(
-        f"/api/v1/quotas/{quota.pk}",
-        {"limit_gpus": 1},
-        format="json",
-        HTTP_IF_MATCH=f'"{quota.version}"',
-    )
-    assert stale.status_code == 412
+    assert body(set_limit(olga, quota, None))["limit_gpus"] is None
+    assert set_limit(olga, quota, 1).status_code == 412, "the row has another version now"
     assert (
         "department research is 2.5 GPUs" in request_allocation(bob, percent=60)["waiting_reason"]
     )

@@ -52,20 +52,24 @@ def test_quantiles_of_the_numbers_to_100() -> None:
     assert (normal.queued, normal.longest_queued_seconds) == (2, 9.0)
 
 
+def add_active(client: Any, node: Node, priority: int, seconds: int) -> None:
+    """Add an allocation that became active this long after its request."""
+    wanted = {"percent": 5, "priority": priority}
+    made = body(client.post("/api/v1/allocations", wanted, format="json"))
+    applied(node)
+    row = Allocation.objects.get(pk=made["id"])
+    assert row.active_at is not None
+    created_at = row.active_at - timedelta(seconds=seconds)
+    Allocation.objects.filter(pk=row.pk).update(created_at=created_at)
+
+
 @pytest.mark.django_db
 def test_time_is_measured_from_request_to_activation_in_visible_projects(
     cast: Cast, client_of: Clients, add_node: Callable[..., Node]
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     for priority, seconds in ((50, 30), (50, 90), (80, 3), (10, 500)):
-        made = body(
-            alice.post("/api/v1/allocations", {"percent": 5, "priority": priority}, format="json")
-        )
-        applied(node)
-        row = Allocation.objects.get(pk=made["id"])
-        assert row.active_at is not None
-        created_at = row.active_at - timedelta(seconds=seconds)
-        Allocation.objects.filter(pk=row.pk).update(created_at=created_at)
+        add_active(alice, node, priority, seconds)
     many = {"gpu_count": 16, "allow_pending": True}
     alice.post("/api/v1/allocations", many, format="json")
     interactive, normal, background = body(alice.get("/api/v1/time-to-gpu"))["items"]
