@@ -151,11 +151,8 @@ def test_program_with_unsupported_call_is_marked(
     program.terminate()
 
 
-def test_allocation_from_dialog_outlives_its_page(
-    console: Console, pool: Pool, screenshots: Path, tmp_path: Path
-) -> None:
-    page = console.page
-    console.open()
+def allocate_in_dialog(page: Page, screenshots: Path) -> str:
+    """Return the id of an allocation that is made in the dialog."""
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Name").fill("from-the-console")
     page.get_by_role("spinbutton", name="Percent of each GPU").fill("45")
@@ -168,30 +165,35 @@ def test_allocation_from_dialog_outlives_its_page(
     page.get_by_role("button", name="Allocate", exact=True).click()
     expect(page.get_by_text(re.compile("active: GPU [01] of"))).to_be_visible()
     line = page.get_by_role("textbox", name="Command").first.input_value()
-    allocation = line.split()[3]
     page.get_by_role("button", name="Close").last.click()
-    expect(page.locator("[data-partition]")).to_have_count(1)
-    assert pool.api.request("GET", f"allocations/{allocation}")["hold"] == "lifetime"
+    return line.split()[3]
+
+
+def visible_memory(console: Console, pool: Pool, allocation: str, folder: Path) -> int:
+    """Return the bytes of memory that a program sees that runs in the allocation."""
     context = save_context(
         Context(pool.stack.url, console.token, (pool.stack.appliance_data / "ca.pem").read_text()),
-        tmp_path / "context.json",
+        folder / "context.json",
     )
     env = os.environ | {"BUSBAR_CONTEXT": str(context), "PYTHONPATH": str(ROOT)}
-    command = [
-        sys.executable,
-        "-m",
-        "remoting.cli.main",
-        "run",
-        "--allocation",
-        allocation,
-        "--",
-        DEMO,
-        "memory",
-    ]
+    busbar = [sys.executable, "-m", "remoting.cli.main"]
+    command = [*busbar, "run", "--allocation", allocation, "--", DEMO, "memory"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["total_bytes"])
+
+
+def test_allocation_from_dialog_outlives_its_page(
+    console: Console, pool: Pool, screenshots: Path, tmp_path: Path
+) -> None:
+    page = console.page
+    console.open()
+    allocation = allocate_in_dialog(page, screenshots)
+    expect(page.locator("[data-partition]")).to_have_count(1)
+    assert pool.api.request("GET", f"allocations/{allocation}")["hold"] == "lifetime"
+    total_bytes = visible_memory(console, pool, allocation, tmp_path)
     held = pool.api.request("GET", f"allocations/{allocation}")
-    assert json.loads(done.stdout)["total_bytes"] == held["partitions"][0]["memory_bytes"], (
+    assert total_bytes == held["partitions"][0]["memory_bytes"], (
         "the program must use the partition of this allocation"
     )
     assert held["state"] == "active" and held["owner"] == "administrator", (

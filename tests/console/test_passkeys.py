@@ -66,6 +66,22 @@ def set_domain(appliance: ApplianceProcess) -> None:
         assert client.patch("settings", json=wanted, headers=headers).status_code == 200
 
 
+def enter_password(page: Page) -> None:
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+def add_passkey(page: Page) -> None:
+    """Add the first passkey, with which the user gets recovery codes."""
+    page.get_by_role("button", name="Add a passkey").click()
+    page.get_by_label("Name of the device").fill("laptop")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("button", name="I have saved them")).to_be_visible()
+    assert len(re.findall(r"(?:\w{4}-){3}\w{4}", page.content())) >= 10
+    page.get_by_role("button", name="I have saved them").click()
+    expect(page.get_by_text("never used")).to_be_visible()
+
+
 def sign_out(page: Page) -> None:
     page.get_by_role("button", name="admin").click()
     page.get_by_role("menuitem", name="Sign out").click()
@@ -80,18 +96,11 @@ def test_passkey_is_added_and_signs_in(
     session, device = add_device(page)
     url = f"https://localhost:{appliance.https_port}"
     page.goto(url)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    enter_password(page)
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
     page.goto(f"{url}/account")
-    page.get_by_role("button", name="Add a passkey").click()
-    page.get_by_label("Name of the device").fill("laptop")
-    page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("button", name="I have saved them")).to_be_visible()
-    assert len(re.findall(r"(?:\w{4}-){3}\w{4}", page.content())) >= 10
-    page.get_by_role("button", name="I have saved them").click()
-    expect(page.get_by_text("never used")).to_be_visible()
+    add_passkey(page)
     page.get_by_role("button", name="Rename").click()
     page.get_by_label("Name of the device").fill("old laptop")
     page.get_by_role("button", name="Continue").click()
@@ -105,8 +114,7 @@ def test_passkey_is_added_and_signs_in(
     expect(page.get_by_text("last used")).to_be_visible()
     sign_out(page)
 
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    enter_password(page)
     page.get_by_role("button", name="Use a passkey").click()
     expect(page.get_by_role("heading", name="My account")).to_be_visible()
     page.get_by_role("button", name="Remove", exact=True).click()

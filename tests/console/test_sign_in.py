@@ -33,27 +33,41 @@ def code_of(secret: str) -> str:
     return totp.code_at(b32decode(padded), int(time.time()) // totp.STEP_SECONDS)
 
 
+def enter_password(page: Page, password: str) -> None:
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def enter_code(page: Page, code: str) -> None:
+    page.get_by_role("textbox", name="Code", exact=True).fill(code)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def save_recovery_codes(page: Page) -> str:
+    """Return the first of the recovery codes that the page shows, and close them."""
+    expect(page.get_by_role("button", name="I have saved them")).to_be_visible()
+    codes = re.findall(r"(?:\w{4}-){3}\w{4}", page.content())
+    page.get_by_role("button", name="I have saved them").click()
+    return str(codes[0])
+
+
 def test_required_factor_is_set_up_and_used(
     page: Page, appliance: ApplianceProcess, screenshots: Path
 ) -> None:
     one_time = (appliance.data / "initial-admin-password").read_text().strip()
     page.goto(appliance.url)
     picture(page, screenshots, "sign-in")
-    page.get_by_label("Password", exact=True).fill(one_time)
-    page.get_by_role("button", name="Sign in").click()
+    enter_password(page, one_time)
     expect(page.get_by_role("img", name="QR code of the secret")).to_be_visible()
     picture(page, screenshots, "set-up")
     secret = page.get_by_label("Secret, to type instead").input_value()
     page.get_by_label("New password").fill(PASSWORD)
-    page.get_by_role("textbox", name="Code", exact=True).fill("000000")
-    page.get_by_role("button", name="Sign in").click()
+    enter_code(page, "000000")
     expect(page.get_by_text("Wrong code. Try the next one.")).to_be_visible()
-    page.get_by_role("textbox", name="Code", exact=True).fill(code_of(secret))
-    page.get_by_role("button", name="Sign in").click()
+    enter_code(page, code_of(secret))
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     picture(page, screenshots, "recovery-codes")
-    recovery = re.findall(r"(?:\w{4}-){3}\w{4}", page.content())[0]
-    page.get_by_role("button", name="I have saved them").click()
+    recovery = save_recovery_codes(page)
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
     page.goto(f"{appliance.url}/account")
@@ -61,20 +75,15 @@ def test_required_factor_is_set_up_and_used(
     expect(page.get_by_role("button", name="Turn off")).to_have_count(0)
     picture(page, screenshots, "account")
     page.get_by_role("button", name="New recovery codes").click()
-    expect(page.get_by_role("button", name="I have saved them")).to_be_visible()
-    fresh = re.findall(r"(?:\w{4}-){3}\w{4}", page.content())[0]
-    page.get_by_role("button", name="I have saved them").click()
+    fresh = save_recovery_codes(page)
     page.get_by_role("button", name="admin").click()
     page.get_by_role("menuitem", name="Sign out").click()
 
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("textbox", name="Code", exact=True).fill(recovery)
-    page.get_by_role("button", name="Sign in").click()
+    enter_password(page, PASSWORD)
+    enter_code(page, recovery)
     expect(page.get_by_text("Wrong code.")).to_be_visible()
     picture(page, screenshots, "code")
-    page.get_by_role("textbox", name="Code", exact=True).fill(fresh)
-    page.get_by_role("button", name="Sign in").click()
+    enter_code(page, fresh)
     expect(page.get_by_role("heading", name="My account")).to_be_visible()
 
     approve_a_device(page, appliance, screenshots)

@@ -44,12 +44,8 @@ def busbar(
     return done
 
 
-def test_service_account_of_a_department_runs_programs_in_its_projects_only(
-    pool: Pool, tmp_path: Path
-) -> None:
-    admin = {"BUSBAR_CONTEXT": str(pool.context)}
-    ca = tmp_path / "ca.pem"
-    ca.write_text((pool.stack.appliance_data / "ca.pem").read_text())
+def add_service_account(admin: dict[str, str]) -> str:
+    """Create the account ci, which is a user in department science, and return its token."""
     for line in (
         "department create science",
         "project create physics --department science",
@@ -60,7 +56,16 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
         "role-binding create user --group programs --department science",
     ):
         busbar(admin, *line.split())
-    token = busbar(admin, "token", "create", "pipeline", "--user", "ci").stdout.strip()
+    return busbar(admin, "token", "create", "pipeline", "--user", "ci").stdout.strip()
+
+
+def test_service_account_of_a_department_runs_programs_in_its_projects_only(
+    pool: Pool, tmp_path: Path
+) -> None:
+    admin = {"BUSBAR_CONTEXT": str(pool.context)}
+    ca = tmp_path / "ca.pem"
+    ca.write_text((pool.stack.appliance_data / "ca.pem").read_text())
+    token = add_service_account(admin)
     ci = {"BUSBAR_TOKEN": token, "BUSBAR_URL": pool.stack.url, "BUSBAR_CA": str(ca)}
     assert json.loads(busbar(ci, "whoami", "-o", "json").stdout)["username"] == "ci"
     run = ("run", "-m", "256MiB", "--lifetime", "10m", "--project")

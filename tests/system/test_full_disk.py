@@ -25,6 +25,7 @@ DISK_MIB, LOW_MIB, FULL_MIB = 128, 32, 16
 MIB = 1 << 20
 WAITING = {"percent": 10, "allow_pending": True}
 """A request that waits: the appliance has no GPUs."""
+READY = {"ready": True, "disk": "ok", "failed_work": False}
 MOST_PROJECTS, REFUSALS = 400, 5
 LIMITS = {"BUSBAR_DISK_LOW_MIB": str(LOW_MIB), "BUSBAR_DISK_FULL_MIB": str(FULL_MIB)}
 
@@ -96,11 +97,7 @@ def test_full_disk_is_noticed_and_nothing_is_lost(disk: Path) -> None:
     with started(disk, **LIMITS) as appliance:
         token = appliance.manage("create_token", "--role", "administrator")
         admin = Administrator(appliance, token)
-        assert orjson.loads(appliance.get("/readyz")) == {
-            "ready": True,
-            "disk": "ok",
-            "failed_work": False,
-        }
+        assert orjson.loads(appliance.get("/readyz")) == READY
         held = admin.request("POST", "allocations", body=WAITING)["id"]
 
         fill(disk, (LOW_MIB + FULL_MIB) // 2)

@@ -54,17 +54,7 @@ def work_in_chemistry(department: Department) -> subprocess.Popen[bytes]:
 def objects_of_chemistry(department: Department) -> Chemistry:
     """Make an object of each kind that belongs to the project, and find those that exist."""
     admin, owner = department.api("admin"), department.api(OWNER)
-    definition = {
-        "name": f"waits-{uuid.uuid4().hex}",
-        "severity": "info",
-        "object_kind": "allocation",
-        "condition": "queue_wait",
-        "threshold": 1,
-    }
-    admin.request("POST", "alarm-definitions", definition)
-    waiting = {"gpu_count": 2, "name": WAITING_NAME, "allow_pending": True, **HELD}
-    waiting |= {"project": "chemistry"}
-    queued = owner.request("POST", "allocations", waiting)
+    queued = request_with_an_alarm(admin, owner)
     project = admin.items("projects", name="chemistry")[0]
     department.wait("the session", lambda: bool(owner.items("sessions", state="running")))
     department.wait("the alarm", lambda: bool(owner.items("alarms", object_id=queued["id"])), 60)
@@ -96,6 +86,22 @@ def objects_of_chemistry(department: Department) -> Chemistry:
     found.texts = {NAME, WAITING_NAME, RESERVATION, OWNER, "chemistry", "chemists"}
     found.other_ids.add(queued["id"])
     return found
+
+
+def request_with_an_alarm(admin: Any, owner: Any) -> dict[str, Any]:
+    """Queue a request that waits so long that an alarm is raised."""
+    definition = {
+        "name": f"waits-{uuid.uuid4().hex}",
+        "severity": "info",
+        "object_kind": "allocation",
+        "condition": "queue_wait",
+        "threshold": 1,
+    }
+    admin.request("POST", "alarm-definitions", definition)
+    waiting = {"gpu_count": 2, "name": WAITING_NAME, "allow_pending": True, **HELD}
+    waiting |= {"project": "chemistry"}
+    queued: dict[str, Any] = owner.request("POST", "allocations", waiting)
+    return queued
 
 
 def reserve(admin: Any) -> dict[str, Any]:
