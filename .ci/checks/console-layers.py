@@ -33,32 +33,38 @@ LAYERS = [
     "text",
     "build",
 ]
-IMPORT = re.compile(r'\b(?:from|import)\b\s*\(?\s*"(\.[^"]+)"')
+IMPORT = re.compile(
+    r"""\b(?:from|import|glob)\b\s*\(?\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*["'`](\.[^"'`]+)""", re.DOTALL
+)
+TEST = re.compile(r"\.test\.tsx?$")
 
 
 def layer_of(path: Path) -> str:
-    return path.relative_to(SOURCES).parts[0] if path.parent != SOURCES else "."
+    """Return the folder of a file or folder. Raises ValueError outside of the sources."""
+    first = path.relative_to(SOURCES).parts[:1]
+    return first[0] if first and (SOURCES / first[0]).is_dir() else "."
 
 
 def problems(source: Path) -> list[str]:
     """Return the imports of a file that go upwards."""
-    own = LAYERS.index(layer_of(source))
+    own, text = LAYERS.index(layer_of(source)), source.read_text()
     found = []
-    for line, text in enumerate(source.read_text().splitlines(), 1):
-        for name in IMPORT.findall(text):
-            target = layer_of((source.parent / name).resolve())
-            if LAYERS.index(target) < own:
-                place = f"{source.relative_to(SOURCES.parents[1])}:{line}"
-                found.append(f"{place}: {LAYERS[own]} is below {target}: do not import {name}")
+    for match in IMPORT.finditer(text):
+        target = layer_of((source.parent / match[1]).resolve())
+        if LAYERS.index(target) < own:
+            line = text.count("\n", 0, match.start()) + 1
+            place = f"{source.relative_to(SOURCES.parents[1])}:{line}"
+            found.append(f"{place}: {LAYERS[own]} is below {target}: do not import {match[1]}")
     return found
 
 
 def main() -> int:
     """Print the problems and return 1 if there are any."""
     folders = {p.name for p in SOURCES.iterdir() if p.is_dir()}
-    found = [f"{name} has no place in LAYERS of {__file__}" for name in sorted(folders - {*LAYERS})]
+    wrong = sorted(folders ^ {*LAYERS[1:]})
+    found = [f"{name} is in LAYERS of {__file__} or a folder, not both" for name in wrong]
     if not found:
-        sources = [p for p in sorted(SOURCES.rglob("*.ts*")) if ".test." not in p.name]
+        sources = [p for p in sorted(SOURCES.rglob("*.*ts*")) if not TEST.search(p.name)]
         found = [problem for source in sources for problem in problems(source)]
     print("\n".join(found))
     return min(len(found), 1)

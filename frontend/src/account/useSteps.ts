@@ -29,7 +29,7 @@ export function useSteps<S extends { name: string }>(first: S, queries: readonly
     } catch (problem) {
       if (problem instanceof Problem && problem.code === "fresh_sign_in_required")
         return setStep({ name: "prove", next: () => run(send) });
-      setStep(first);
+      setStep((now) => (now.name === "prove" ? first : now)); // codes that are shown once stay
       setError((problem as Error).message);
     }
   };

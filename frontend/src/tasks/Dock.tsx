@@ -61,32 +61,24 @@ const VIEWS = ["tasks", "alarms", "events"] as const;
 type View = (typeof VIEWS)[number];
 
 function RecentTasks() {
-  return (
-    <Loaded kinds={["task"]}>
-      <TaskTable tasks={useRows("task").slice(0, SHOWN)} />
-    </Loaded>
-  );
+  return <TaskTable tasks={useRows("task").slice(0, SHOWN)} />;
 }
 
 function OpenAlarms() {
   const alarms = useRows("alarm").slice(0, SHOWN);
-  return (
-    <Loaded kinds={["alarm"]}>
-      <AlarmTable alarms={alarms} label={t("dock.alarms")} isPlain />
-    </Loaded>
-  );
+  return <AlarmTable alarms={alarms} label={t("dock.alarms")} isPlain />;
 }
 
 function RecentEvents() {
   const events = useRows("event").slice(0, SHOWN);
-  return (
-    <Loaded kinds={["event"]}>
-      <EventTable events={events} label={t("dock.recentEvents")} />
-    </Loaded>
-  );
+  return <EventTable events={events} label={t("dock.recentEvents")} />;
 }
 
-const LISTS = { tasks: RecentTasks, alarms: OpenAlarms, events: RecentEvents };
+const LISTS = {
+  tasks: { kind: "task", List: RecentTasks },
+  alarms: { kind: "alarm", List: OpenAlarms },
+  events: { kind: "event", List: RecentEvents },
+} as const;
 
 /** Number of running tasks and of open alarms. */
 function Counts() {
@@ -123,13 +115,15 @@ function ViewChoice({ shown, show }: ViewChoiceProps) {
 }
 
 function DockList({ view, height }: { view: View; height: number }) {
-  const List = LISTS[view];
+  const { kind, List } = LISTS[view] ?? LISTS.events;
   const label = t(`dock.${view}`);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
     <section className="bb-dock__list" style={{ height }} tabIndex={0} aria-label={label}>
       <PaneBoundary resetKey={view}>
-        <List />
+        <Loaded kinds={[kind]}>
+          <List />
+        </Loaded>
       </PaneBoundary>
     </section>
   );
