@@ -34,7 +34,8 @@ LAYERS = [
     "build",
 ]
 IMPORT = re.compile(
-    r"""\b(?:from|import|glob)\b\s*\(?\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*["'`](\.[^"'`]+)""", re.DOTALL
+    r"""\b(?:from|import|glob)\b\s*\(?\s*(?:/\*.*?\*/\s*|//[^\n]*\n\s*)*["'`](\.[^"'`]+)""",
+    re.DOTALL,
 )
 TEST = re.compile(r"\.test\.tsx?$")
 

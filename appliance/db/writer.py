@@ -138,13 +138,14 @@ Outcome = tuple[Future[Any], Any, BaseException | None]
 def check_before_commit() -> None:
     """Raise an error if the connection was lost or closed: Django would commit nothing, silently.
 
-    Raises RuntimeError after a close, OperationalError after a savepoint that did not roll back.
+    Raises RuntimeError after a close, InterfaceError after a savepoint that did not roll back, and
+    the errors of check_transaction().
     """
     if connection.closed_in_transaction:
         raise RuntimeError("the database connection was closed inside the transaction")
-    if transaction.get_rollback():
-        raise OperationalError("the transaction was rolled back: a savepoint was lost")
     check_transaction()
+    if transaction.get_rollback():
+        raise InterfaceError("the transaction was rolled back: a savepoint was lost")
     failpoint("commit.before")
 
 
@@ -195,8 +196,6 @@ def commit_with_savepoints(batch: Writes) -> list[Outcome]:
                 done.append((future, run_in_transaction(work), None))
             except Exception as error:
                 check_transaction()
-                if isinstance(error, TRANSIENT_ERRORS) and transaction.get_rollback():
-                    raise  # the connection is lost, and its error tells why
                 done.append((future, None, error))
         check_before_commit()
     return done

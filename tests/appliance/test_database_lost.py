@@ -15,7 +15,7 @@ from appliance.accounts.models import User
 from appliance.api.database_refusals import LOST, refusal_of
 from appliance.api.errors import Code
 from appliance.db.pending_migrations import lacks_migrations
-from appliance.db.writer import DatabaseThreads, Writer
+from appliance.db.writer import DatabaseThreads, Writer, run_each_in_savepoint
 from tests.appliance.conftest import Cast, body
 from tests.appliance.test_writer import add, submit_together
 
@@ -58,14 +58,22 @@ def test_appliance_does_not_start(cast: Cast) -> None:
         lacks_migrations("default")
 
 
-def test_writes_of_a_lost_connection_are_refused_as_busy(cast: Cast) -> None:
-    def end_connection() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+def end_connection() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
+
+def end_connection_in_an_item() -> None:
+    run_each_in_savepoint("work", ["item"], lambda _: end_connection())
+
+
+@pytest.mark.parametrize("work", [end_connection, end_connection_in_an_item])
+def test_writes_of_a_lost_connection_are_refused_as_busy(
+    cast: Cast, work: Callable[[], None]
+) -> None:
     writer = Writer()
     try:
-        writes = submit_together(writer, add("first"), end_connection, add("last"))
+        writes = submit_together(writer, add("first"), work, add("last"))
         refusals = [refusal_of(w.exception(60) or Exception()) for w in writes]
         assert [r and (r.code, r.detail) for r in refusals] == [(Code.BUSY, LOST)] * 3
         assert writer.submit(add("after")).result(60) == "after"
