@@ -176,10 +176,14 @@ class Bench:
             return work_of(self.node, running, self.seconds)
 
     def rounds_per_second(
-        self, percents: Sequence[int], modes: Sequence[str], loads: Sequence[Load]
+        self,
+        percents: Sequence[int],
+        modes: Sequence[str],
+        loads: Sequence[Load],
+        settle: float = 0.0,
     ) -> list[float]:
         """Return the work that each tenant completes in a second, all kernels of equal length."""
-        work = self.work(percents, modes, loads)
+        work = self.work(percents, modes, loads, settle)
         return [w.blocks * x.rounds / self.seconds for w, x in zip(work, loads, strict=True)]
 
 
