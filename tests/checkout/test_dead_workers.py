@@ -46,7 +46,11 @@ def run(folder: Path, workers: int, files: Mapping[str, str], hooks: str = "") -
     return done.returncode, done.stdout.splitlines()[-1].partition(" in ")[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+long = pytest.mark.long
+"""Each run starts processes for seconds: the gate has one of each kind."""
+
+
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=long), 2, pytest.param(3, marks=long)])
 def test_rest_of_the_tests_runs_after_one_killed_its_worker(tmp_path: Path, workers: int) -> None:
     files = {"a": "pppp", "b": "pkp", "c": "pppp", "d": "pppp", "e": "pppp"}
     assert run(tmp_path, workers, files) == (1, "1 failed, 18 passed")
@@ -55,10 +59,10 @@ def test_rest_of_the_tests_runs_after_one_killed_its_worker(tmp_path: Path, work
 @pytest.mark.parametrize(
     ("files", "found"),
     [
-        ({"a": "k"}, "1 failed"),
-        ({"a": "p", "b": "k", "c": "p", "d": "p"}, "1 failed, 3 passed"),
+        pytest.param({"a": "k"}, "1 failed", marks=long),
+        pytest.param({"a": "p", "b": "k", "c": "p", "d": "p"}, "1 failed, 3 passed", marks=long),
         ({"a": "pp", "b": "pp", "c": "ppk"}, "1 failed, 6 passed"),
-        ({"a": "pkk", "b": "p", "c": "kp", "d": "p"}, "3 failed, 4 passed"),
+        pytest.param({"a": "pkk", "b": "p", "c": "kp", "d": "p"}, "3 failed, 4 passed", marks=long),
     ],
     ids=["only test", "alone in its file", "last test", "several"],
 )
