@@ -95,6 +95,15 @@ def save_context(context: Context, path: Path | None = None) -> Path:
     return target
 
 
+def delete_context() -> None:
+    """Delete the stored credentials, and the command's own folder unless it has other files."""
+    path = context_path()
+    path.unlink(missing_ok=True)
+    if not os.environ.get("BUSBAR_CONTEXT"):
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
+
+
 def load_context() -> Context:
     """Return the context of BUSBAR_TOKEN, BUSBAR_URL and BUSBAR_CA, or else the stored one."""
     return environment_context() or stored_context()

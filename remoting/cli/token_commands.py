@@ -91,7 +91,7 @@ def logout() -> None:
     except rest.ApplianceUnreachable as error:
         if error.__cause__ is None:
             raise  # it answered, with a status of 500 or more
-        rest.context_path().unlink(missing_ok=True)
+        rest.delete_context()
         raise rest.ApiError(
             f"The stored credentials are deleted, but {context.url} did not answer: the token"
             " may still be valid there. Revoke it in the console, or after another login with:"
@@ -100,5 +100,5 @@ def logout() -> None:
     except rest.ApiError as error:
         if error.code != "unauthenticated":
             raise
-    rest.context_path().unlink(missing_ok=True)
+    rest.delete_context()
     typer.echo(f"Signed out of {context.url}.")

@@ -87,6 +87,24 @@ def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() 
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("folder", "left"), [("busbar", []), ("named", ["named"])], ids=["own", "of BUSBAR_CONTEXT"]
+)
+def test_logout_leaves_only_a_folder_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, left: list[str]
+) -> None:
+    base = tmp_path / "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(base))
+    if left:
+        monkeypatch.setenv("BUSBAR_CONTEXT", str(base / folder / "context.json"))
+    else:
+        monkeypatch.delenv("BUSBAR_CONTEXT")
+    save_context(Context(DEAD_PORT, "t", certificate().decode()))
+    with pytest.raises(ApiError, match="are deleted"):
+        logout()
+    assert [path.name for path in base.rglob("*")] == left
+
+
 def test_address_without_a_token_does_not_stand_for_the_stored_appliance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
