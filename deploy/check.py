@@ -35,9 +35,8 @@ SHARES = (15, 35, 20, 30)
 class Check:
     """The steps of the check and their results."""
 
-    def __init__(self, folder: Path) -> None:
-        self.stack = Stack(folder / "data", base_port=18443)
-        self.context = folder / "context.json"
+    def __init__(self, stack: Stack, context: Path) -> None:
+        self.stack, self.context = stack, context
         self.steps: dict[str, dict[str, Any]] = {}
 
     @property
@@ -209,32 +208,37 @@ class Check:
             "ok": True,
             "seconds": round(float(os.environ.get("BUSBAR_SETUP_SECONDS", "0")), 2),
         }
+        return (
+            self.step("appliance_ready", self.appliance_ready)
+            and self.step("node_ready", self.node_ready)
+            and self.run_programs()
+        )
+
+    def run_programs(self) -> bool:
+        """Run the steps that need a node, also after one that fails. Return whether all passed."""
         programs = {
             "numba_saxpy": [*NUMBA, "saxpy"],
             "numba_matmul": [*NUMBA, "matmul"],
             "numba_reduction": [*NUMBA, "reduction"],
             "driver_api_c": [DEMO, "add"],
         }
-        ok = self.step("appliance_ready", self.appliance_ready) and self.step(
-            "node_ready", self.node_ready
-        )
-        if ok:
-            for name, command in programs.items():
-                ok &= self.step(name, partial(self.print_output, *command))
-            for work in (
-                self.console,
-                self.partition_memory,
-                self.out_of_memory,
-                self.four_partitions,
-                self.released,
-            ):
-                ok &= self.step(work.__name__, work)
+        ok = True
+        for name, command in programs.items():
+            ok &= self.step(name, partial(self.print_output, *command))
+        for work in (
+            self.console,
+            self.partition_memory,
+            self.out_of_memory,
+            self.four_partitions,
+            self.released,
+        ):
+            ok &= self.step(work.__name__, work)
         return ok
 
 
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-check-"))
-    check = Check(folder)
+    check = Check(Stack(folder / "data", base_port=18443), folder / "context.json")
     try:
         try:
             ok = check.run()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from deploy.ports import free_port
 from deploy.supervisor import ROOT, wait_for
+from tests.file_tree import Entry, tree
 from tests.ports import port
 
 BASE = Path(os.environ.get("BUSBAR_TEST_ROOT", ROOT / "build" / "test-root"))
@@ -199,30 +200,12 @@ class Target:
                 out.append(line)
         return out
 
-    def tree(self) -> dict[str, tuple[int, int, int, str]]:
+    def tree(self) -> dict[str, Entry]:
         """Return mode, size, time of change and link target of every file.
 
         Of folders only the mode is compared.
         """
-        root = self.path("/")
-        found = {}
-        for folder, folders, files in os.walk(root):
-            if folder == str(root):
-                folders[:] = [f for f in folders if f not in ("proc", "sys", "dev")]
-            for name in (*folders, *files):
-                path = Path(folder) / name
-                try:
-                    s = path.lstat()
-                except FileNotFoundError:
-                    continue
-                link = os.readlink(path) if path.is_symlink() else ""
-                is_folder = path.is_dir() and not link
-                found[str(path.relative_to(root))] = (
-                    s.st_mode,
-                    0 if is_folder else s.st_size,
-                    0 if is_folder else s.st_mtime_ns,
-                    link,
-                )
+        found = tree(self.path("/"))
         found.pop("var/log/btmp", None)  # sshd records failed logins in it
         return found
 

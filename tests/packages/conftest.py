@@ -1,7 +1,7 @@
 """Fixtures: the packages of the client, and an installation of its wheel without a network.
 
 Packages with the libraries of the checkout suffice for what does not depend on glibc. The others
-take minutes to compile: ./test --long complete.
+take minutes to compile: ./test --long client.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deploy.packages import PACKAGES, build_client
 from remoting.cli.api import Context
 from tests.appliance.appliance_process import ApplianceProcess, started
 from tests.packages.installing import CURL, Bare, bare
+from tests.packages.remote import Remote, remote_client
 from tests.system.conftest import pool, session_pool
 
 __all__ = ["pool", "session_pool"]
@@ -59,6 +60,14 @@ def portable_packages() -> Path:
 @pytest.fixture(scope="session")
 def portable_wheel(portable_packages: Path) -> Path:
     return wheel_in(portable_packages)
+
+
+@pytest.fixture(scope="package")
+def remote(portable_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+    """A client at the end of a network. Its appliance is the one of a pool of its own."""
+    with remote_client(portable_packages, tmp_path_factory.mktemp("remote")) as found:
+        yield found
+        found.pool.settle()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The client on other systems: ./test --long complete tests/packages.
+"""The client on other systems: ./test --long client.
 
 The libraries are compiled for an old glibc, which takes minutes. Each machine is a root file system
 of another release, made by debootstrap.

@@ -166,14 +166,18 @@ class Pool:
 
 @contextmanager
 def started(
-    folder: Path, base_port: int, nodes: dict[str, int] | None = None, **environment: str
+    folder: Path,
+    base_port: int,
+    nodes: dict[str, int] | None = None,
+    address: str = "127.0.0.1",
+    **environment: str,
 ) -> Iterator[Pool]:
-    """Run a stack whose nodes are reachable.
+    """Run a stack whose nodes are reachable, at an address of this machine.
 
     `nodes` maps node names to numbers of software GPUs; the default is one node of this machine.
     The appliance also gets the variables of `environment`.
     """
-    stack = Stack(folder / "data", base_port=base_port, environment=environment)
+    stack = Stack(folder / "data", address, address, base_port, environment)
     place_migrated_databases(stack.appliance_data)
     try:
         stack.start_appliance()
