@@ -126,19 +126,19 @@ def test_interrupted_check_prints_no_result(
 ) -> None:
     stopped: list[bool] = []
 
-    class Interrupted:
-        def __init__(self, folder: Path) -> None:
-            self.folder, self.stack, self.steps = folder, self, {"setup": {"ok": True}}
-
-        def run(self) -> bool:
-            raise KeyboardInterrupt
-
-        step = check.Check.step
+    class Stack:
+        def __init__(self, data: Path, base_port: int) -> None:
+            self.folder = data.parent
 
         def stop(self) -> None:
             stopped.append(self.folder.exists())
 
-    monkeypatch.setattr(check, "Check", Interrupted)
+    def interrupted(self: check.Check) -> bool:
+        self.steps["setup"] = {"ok": True}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check, "Stack", Stack)
+    monkeypatch.setattr(check.Check, "run", interrupted)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         check.main()
