@@ -50,7 +50,8 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(archive: Path, prefix: Path) -> subprocess.Popen[str]:
-        command = command_of(archive, prefix)
+        # Under nohup this process ignores SIGHUP, and so would its children.
+        command = ["env", "--default-signal=HUP", *command_of(archive, prefix)]
         started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         return started[-1]
 
