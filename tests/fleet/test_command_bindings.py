@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
-from deploy.supervisor import ROOT
 from tests.fleet.conftest import Appliance
+from tests.system import command
 
 
 def busbar(appliance: Appliance, line: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "remoting.cli.main", *line.split()],
-        env=os.environ | {"BUSBAR_CONTEXT": str(appliance.context), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = command.busbar({"BUSBAR_CONTEXT": str(appliance.context)}, *line.split())
     assert done.returncode == 0, (line, done.stdout, done.stderr)
     return done.stdout.strip()
 

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT
 from remoting.cli import api as rest
 from remoting.cli import login_command as command
-from tests.remoting.node import EVENT_SECONDS
+from tests.system import command as command_line
+from tests.system.command import Done
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = pytest.mark.system
 
 
-def busbar(context: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"BUSBAR_CONTEXT": str(context), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "remoting.cli.main", *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=EVENT_SECONDS,
-        check=False,
-    )
+def busbar(context: Path, *arguments: str) -> Done:
+    return command_line.busbar({"BUSBAR_CONTEXT": str(context)}, *arguments)
 
 
 def test_first_login_replaces_initial_password_and_permits_run(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT
+from tests.system import command
+from tests.system.command import Done
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
@@ -28,18 +26,8 @@ UNCONFIRMED = (
 """Commands that destroy something and ask first."""
 
 
-def busbar(
-    environment: dict[str, str], *arguments: str, text: str = "", expected: int = 0
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "remoting.cli.main", *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def busbar(environment: dict[str, str], *arguments: str, text: str = "", expected: int = 0) -> Done:
+    done = command.busbar(environment, *arguments, text=text)
     assert done.returncode == expected, (arguments, done.stdout, done.stderr)
     return done
 
