@@ -9,11 +9,13 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
 from deploy.supervisor import ROOT
 from remoting.bench.partitions.launcher_rows import launcher_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
+from remoting.bench.partitions.resize_chart import record, svg
 from remoting.bench.partitions.resize_rows import VARIANTS, resize_rows
 from remoting.bench.partitions.rows import Row
 from remoting.bench.partitions.share_rows import (
@@ -100,7 +102,17 @@ def main() -> None:
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; without any: all"
     )
+    parser.add_argument(
+        "--chart",
+        type=Path,
+        metavar="FILE",
+        help="only draw the shares of a resize (SVG)",
+    )
     arguments = parser.parse_args()
+    if arguments.chart:
+        with software_gpu(arguments.seconds) as bench:
+            arguments.chart.write_text(svg(record(bench, arguments.seconds)))
+        return
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     out = sys.stderr if arguments.json else sys.stdout
