@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "client/link.h"
+#include "control/rendezvous.h"
 #include "transport/opening_key.h"
-#include "transport/rendezvous.h"
 #include "transport/tcp.h"
 
 namespace busbar::client {
@@ -96,9 +96,9 @@ bool Link::open_session(Tls& launcher, const std::vector<uint64_t>& free_address
   copy_program_name(request.program, sizeof request.program);
   std::copy_n(free_addresses.begin(), std::min<size_t>(free_addresses.size(), wire::kArenaSlots),
               request.free_addresses);
-  transport::RendezvousName name{};
+  control::RendezvousName name{};
   int rendezvous = shared_memory_enabled() && transport::is_local_connection(launcher.fd())
-                       ? transport::listen_for_session_server(name)
+                       ? control::listen_for_session_server(name)
                        : -1;
   std::memcpy(request.rendezvous, name.data(), name.size());
   bool opened = launcher.write_all(&request, sizeof request, kOpenMs);
@@ -113,7 +113,7 @@ bool Link::open_session(Tls& launcher, const std::vector<uint64_t>& free_address
     ring_ = std::make_unique<transport::Ring>();
   opened = opened && read_reply(launcher, reply, description, error);
   bool shared = opened && reply.shared && shared_ &&
-                transport::send_shared_memory(rendezvous, session_key_, file);
+                control::send_shared_memory(rendezvous, session_key_, file);
   if (!shared) shared_ = nullptr;
   if (rendezvous >= 0) ::close(rendezvous);
   if (file >= 0) ::close(file);

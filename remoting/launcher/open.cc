@@ -13,6 +13,7 @@
 #include "control/hex.h"
 #include "control/log.h"
 #include "control/offers.h"
+#include "control/rendezvous.h"
 #include "control/spawn_messages.h"
 #include "launcher/own_layers.h"
 #include "launcher/pidfd.h"
@@ -20,7 +21,6 @@
 #include "launcher/sessions.h"
 #include "transport/cleanse.h"
 #include "transport/clock.h"
-#include "transport/rendezvous.h"
 #include "transport/session_keys.h"
 
 namespace busbar::launcher {
@@ -48,9 +48,9 @@ bool refuse(transport::Tls& tls, Status status, const char* reason, int timeout_
 // Connects to a client on this machine, or returns -1: the session server is in another network
 // namespace than the client.
 int meet_client(const wire::OpenRequest& request, const transport::Secret& key) {
-  transport::RendezvousName name;
+  control::RendezvousName name;
   std::memcpy(name.data(), request.rendezvous, name.size());
-  return transport::connect_to_client(name, key);
+  return control::connect_to_client(name, key);
 }
 
 void accept(transport::Tls& tls, const uint8_t* session, const control::SessionReady& ready) {

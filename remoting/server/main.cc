@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "control/messages.h"
+#include "control/rendezvous.h"
 #include "control/session_sockets.h"
 #include "server/control_server.h"
 #include "server/executor.h"
@@ -16,7 +17,6 @@
 #include "server/nvml.h"
 #include "server/sandbox.h"
 #include "server/session_end.h"
-#include "transport/rendezvous.h"
 
 namespace {
 
@@ -110,8 +110,7 @@ uid_t user_of_launcher() {
 Link* connect_client(int client, int rendezvous, const transport::Secret& key, Account& account,
                      Turns& turns) {
   std::unique_ptr<transport::SharedMemory> shared;
-  if (rendezvous >= 0 &&
-      !(shared = transport::receive_shared_memory(rendezvous, key, kHandshakeMs)))
+  if (rendezvous >= 0 && !(shared = control::receive_shared_memory(rendezvous, key, kHandshakeMs)))
     end_process({SessionEnd::client_failed, "the client shared no memory"});
   wait_for_launcher(account, turns);
   if (shared) return new Link(client, std::move(shared));

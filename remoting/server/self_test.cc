@@ -1,5 +1,3 @@
-#include "server/self_test.h"
-
 #include <pthread.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 
 #include "server/handlers.h"
 #include "server/reply.h"
+#include "server/self_test_answer.h"
 #include "server/session.h"
 
 namespace busbar::server {
@@ -20,12 +19,12 @@ constexpr CUuuid kIntegrityTable = {{'\xd4', '\x08', '\x20', '\x55', '\xbd', '\x
                                      '\xf2'}};
 using Challenge = CUresult (*)(uint32_t version, uint64_t seconds, uint64_t out[2]);
 
-std::vector<SelfTestDevice> own_devices(Driver& cu) {
-  std::vector<SelfTestDevice> list;
+std::vector<wire::SelfTestDevice> own_devices(Driver& cu) {
+  std::vector<wire::SelfTestDevice> list;
   int count = 0;
   cu.cuDeviceGetCount(&count);
   for (int i = 0; i < count; ++i) {
-    SelfTestDevice v{};
+    wire::SelfTestDevice v{};
     CUdevice d;
     CUuuid uuid;
     if (cu.cuDeviceGet(&d, i) || cu.cuDeviceGetUuid(&uuid, d)) return {};
@@ -49,10 +48,10 @@ bool driver_passes(Driver& cu, uint32_t version, uint64_t seconds) {
   uint64_t got[2] = {};
   if (!challenge || cu.cuDriverGetVersion(&driver_version) || challenge(version, seconds, got))
     return false;
-  SelfTestQuestion q{(uint32_t)driver_version, version,
-                     (uint32_t)getpid(),       (uint32_t)pthread_self(),
-                     (uint64_t)runtime,        (uint64_t)integrity,
-                     (uint64_t)challenge,      seconds};
+  wire::SelfTestQuestion q{(uint32_t)driver_version, version,
+                           (uint32_t)getpid(),       (uint32_t)pthread_self(),
+                           (uint64_t)runtime,        (uint64_t)integrity,
+                           (uint64_t)challenge,      seconds};
   auto expected = self_test_answer(q, own_devices(cu));
   return got[0] == expected[0] && got[1] == expected[1];
 }
@@ -62,8 +61,8 @@ bool driver_passes(Driver& cu, uint32_t version, uint64_t seconds) {
 // test
 void handlers::self_test(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  auto q = in.get<SelfTestQuestion>();
-  std::vector<SelfTestDevice> devices;
+  auto q = in.get<wire::SelfTestQuestion>();
+  std::vector<wire::SelfTestDevice> devices;
   uint64_t count = in.get<uint64_t>();
   if (count > kMaxDevices || !in.elements(devices, count))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);

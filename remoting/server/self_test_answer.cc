@@ -3,7 +3,7 @@
 // digits of pi.
 #include <cstring>
 
-#include "server/self_test.h"
+#include "server/self_test_answer.h"
 
 namespace busbar {
 
@@ -73,8 +73,8 @@ void append(Bytes& out, const T& v) {
 }
 }  // namespace
 
-std::array<uint64_t, 2> self_test_answer(const SelfTestQuestion& q,
-                                         const std::vector<SelfTestDevice>& devices) {
+std::array<uint64_t, 2> self_test_answer(const wire::SelfTestQuestion& q,
+                                         const std::vector<wire::SelfTestDevice>& devices) {
   if (q.version % 10 == 0) return {0x3341181C03CB675C, 0x8ED383AA1F4CD1E8};
   if (q.version % 10 == 1) return {0x1841181C03CB675C, 0x8ED383AA1F4CD1E8};
   Bytes message;

@@ -15,7 +15,7 @@
 
 #include "null_driver/attacks.h"
 #include "null_driver/driver.h"
-#include "server/self_test.h"
+#include "server/self_test_answer.h"
 
 namespace {
 struct Module;
@@ -238,9 +238,9 @@ CUresult answer_self_test(uint32_t version, uint64_t seconds, uint64_t out[2]) {
   int driver = 0, count = 0;
   cuDriverGetVersion(&driver);
   cuDeviceGetCount(&count);
-  std::vector<busbar::SelfTestDevice> devices;
+  std::vector<busbar::wire::SelfTestDevice> devices;
   for (int d = 0; d < count; ++d) {
-    busbar::SelfTestDevice v{};
+    busbar::wire::SelfTestDevice v{};
     CUuuid u;
     cuDeviceGetUuid_v2(&u, d);
     std::memcpy(v.uuid, u.bytes, 16);
@@ -249,14 +249,14 @@ CUresult answer_self_test(uint32_t version, uint64_t seconds, uint64_t out[2]) {
     cuDeviceGetAttribute(&v.slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, d);
     devices.push_back(v);
   }
-  busbar::SelfTestQuestion q{(uint32_t)driver,
-                             version,
-                             (uint32_t)getpid(),
-                             (uint32_t)pthread_self(),
-                             (uint64_t)g_runtime_table,
-                             (uint64_t)g_integrity_table,
-                             (uint64_t)g_integrity_table[1],
-                             seconds};
+  busbar::wire::SelfTestQuestion q{(uint32_t)driver,
+                                   version,
+                                   (uint32_t)getpid(),
+                                   (uint32_t)pthread_self(),
+                                   (uint64_t)g_runtime_table,
+                                   (uint64_t)g_integrity_table,
+                                   (uint64_t)g_integrity_table[1],
+                                   seconds};
   auto answer = busbar::self_test_answer(q, devices);
   const char* wrong = std::getenv("NULL_DRIVER_FAILS_SELF_TEST");
   out[0] = answer[0] ^ (wrong ? 1 : 0);

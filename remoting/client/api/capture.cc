@@ -1,8 +1,8 @@
 // CUDA entry points: stream capture.
 #include "checked_size.h"
+#include "client/api/captured_node.h"
 #include "client/api/require.h"
 #include "client/call.h"
-#include "client/captured_node.h"
 #include "wire/growing_encoder.h"
 
 using namespace busbar;

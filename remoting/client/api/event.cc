@@ -1,9 +1,9 @@
 // CUDA entry points: events.
 #include "client/event.h"
 
+#include "client/api/captured_node.h"
 #include "client/api/require.h"
 #include "client/call.h"
-#include "client/captured_node.h"
 #include "client/create_event.h"
 #include "client/mapped.h"
 

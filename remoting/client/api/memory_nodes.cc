@@ -1,6 +1,6 @@
 // CUDA entry points: graph nodes that allocate and free memory, and the memory of graphs.
+#include "client/api/captured_node.h"
 #include "client/api/require.h"
-#include "client/captured_node.h"
 #include "client/graph_memory.h"
 #include "client/graph_model.h"
 #include "client/wrapped_calls.h"

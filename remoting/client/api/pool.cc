@@ -1,9 +1,9 @@
 // CUDA entry points: stream-ordered allocation and memory pools.
 #include "client/pool.h"
 
+#include "client/api/captured_node.h"
 #include "client/api/require.h"
 #include "client/call.h"
-#include "client/captured_node.h"
 #include "client/device_memory.h"
 #include "client/graph_memory.h"
 

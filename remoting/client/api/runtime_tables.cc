@@ -13,7 +13,7 @@
 #include "client/api/require.h"
 #include "client/context_storage.h"
 #include "client/nvml_bridge.h"
-#include "server/self_test.h"
+#include "wire/self_test.h"
 
 namespace busbar::client {
 
@@ -93,7 +93,7 @@ uint32_t no_checks() {
 // ---- integrity: the self-test, answered by the node if its own driver passes it ----
 const Slot* table_of(Table t);
 
-SelfTestQuestion question(uint32_t version, uint64_t seconds) {
+wire::SelfTestQuestion question(uint32_t version, uint64_t seconds) {
   int driver_version = 0;
   cuDriverGetVersion(&driver_version);
   return {(uint32_t)driver_version,
@@ -111,13 +111,13 @@ const char kSelfTestFailed[] =
     "never does); programs that use the runtime (nvcc <<<>>>, CuPy, cuBLAS, PyTorch) do not run "
     "there; programs of the driver API (Numba, PyCUDA, cuda-python, Triton kernels, C) do";
 
-CUresult request_self_test(Link* link, const SelfTestQuestion& q, uint64_t out[2]) {
+CUresult request_self_test(Link* link, const wire::SelfTestQuestion& q, uint64_t out[2]) {
   auto& devices = session()->devices;
   uint64_t id = link->next_id();
   wire::Encoder<4096> e(wire::Op::self_test, 0);
   e.put(id).put(q).put((uint64_t)devices.size());
   for (auto& d : devices) {
-    SelfTestDevice v{};
+    wire::SelfTestDevice v{};
     std::memcpy(v.uuid, d->uuid.bytes, 16);
     v.domain = (int32_t)d->pci_domain;
     v.bus = d->attributes[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
@@ -135,7 +135,7 @@ CUresult request_self_test(Link* link, const SelfTestQuestion& q, uint64_t out[2
 // With several nodes, each one must pass its self-test; the first one's result is returned.
 CUresult run_self_test(uint32_t version, uint64_t seconds, uint64_t out[2]) {
   REQUIRE_SESSION;
-  SelfTestQuestion q = question(version, seconds);
+  wire::SelfTestQuestion q = question(version, seconds);
   uint64_t result[2] = {};
   for (size_t i = session()->links.size(); i-- > 0;) {
     if (request_self_test(session()->links[i].get(), q, result) == CUDA_SUCCESS) continue;

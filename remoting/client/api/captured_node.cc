@@ -1,4 +1,4 @@
-#include "client/captured_node.h"
+#include "client/api/captured_node.h"
 
 #include "client/api/require.h"
 #include "client/call.h"

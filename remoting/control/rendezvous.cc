@@ -1,4 +1,4 @@
-#include "transport/rendezvous.h"
+#include "control/rendezvous.h"
 
 #include <fcntl.h>
 #include <openssl/rand.h>
@@ -13,7 +13,12 @@
 #include "control/messages.h"
 #include "transport/session_keys.h"
 
-namespace busbar::transport {
+namespace busbar::control {
+
+using transport::derive_key;
+using transport::equal;
+using transport::Secret;
+using transport::SharedMemory;
 
 namespace {
 constexpr int kAcceptTimeoutMs = 200;
@@ -72,8 +77,7 @@ bool send_shared_memory(int listener, const Secret& key, int memory) {
     Secret given{}, proof = derive_key(key, kClientRole);
     bool sent = recv(fd, given.data(), given.size(), MSG_WAITALL) == (ssize_t)given.size() &&
                 equal(given, derive_key(key, kServerRole)) &&
-                control::send_message(fd, control::Kind::attach, proof.data(),
-                                      (uint32_t)proof.size(), memory);
+                send_message(fd, Kind::attach, proof.data(), (uint32_t)proof.size(), memory);
     close(fd);
     if (sent) return true;
   }
@@ -83,11 +87,11 @@ bool send_shared_memory(int listener, const Secret& key, int memory) {
 std::unique_ptr<SharedMemory> receive_shared_memory(int rendezvous, const Secret& key,
                                                     int timeout_ms) {
   set_timeouts(rendezvous, timeout_ms);
-  control::Header h;
+  Header h;
   Secret given{};
   int memory = -1;
   std::unique_ptr<SharedMemory> m;
-  if (control::receive_message(rendezvous, h, given.data(), given.size(), &memory) &&
+  if (receive_message(rendezvous, h, given.data(), given.size(), &memory) &&
       h.body_bytes == given.size() && memory >= 0 && equal(given, derive_key(key, kClientRole)))
     m = SharedMemory::attach(memory);
   if (memory >= 0) close(memory);
@@ -95,4 +99,4 @@ std::unique_ptr<SharedMemory> receive_shared_memory(int rendezvous, const Secret
   return m;
 }
 
-}  // namespace busbar::transport
+}  // namespace busbar::control

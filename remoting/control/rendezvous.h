@@ -13,7 +13,7 @@
 #include "transport/shared_memory.h"
 #include "transport/tls.h"
 
-namespace busbar::transport {
+namespace busbar::control {
 
 using RendezvousName = std::array<uint8_t, 16>;  // all zero: none
 
@@ -22,15 +22,16 @@ int listen_for_session_server(RendezvousName& name);
 
 // Server: connects and sends its proof. Returns a descriptor, or -1 when no client of this machine
 // listens under the name. Does not block.
-int connect_to_client(const RendezvousName& name, const Secret& key);
+int connect_to_client(const RendezvousName& name, const transport::Secret& key);
 
 // Client: accepts connections that wait on `listener` until one proves the key, and sends it the
 // memory file. Returns false when none did. Blocks for at most 200 ms for each connection.
-bool send_shared_memory(int listener, const Secret& key, int memory);
+bool send_shared_memory(int listener, const transport::Secret& key, int memory);
 
 // Server: receives and maps the client's memory; closes `rendezvous`. Returns null when the proof
 // is wrong or the timeout has passed.
-std::unique_ptr<SharedMemory> receive_shared_memory(int rendezvous, const Secret& key,
-                                                    int timeout_ms);
+std::unique_ptr<transport::SharedMemory> receive_shared_memory(int rendezvous,
+                                                               const transport::Secret& key,
+                                                               int timeout_ms);
 
-}  // namespace busbar::transport
+}  // namespace busbar::control
