@@ -36,7 +36,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   // that the kernel is still tearing down has its pid and start time.
   bool same = !has_ended(s.pidfd) && process_start_time((pid_t)s.record.pid) == s.start_time;
   std::string id = control::hex(s.record.id, 16);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Session& kept = sessions_[id] = s;
   if (!same) {
     close_session(kept, *kept.record.reason ? kept.record.reason : control::kEndedUnseen);

@@ -95,7 +95,7 @@ bool Grants::load() {
   bool has_head = std::fread(&then, sizeof then, 1, f) == 1;
   bytes.resize(has_head ? std::fread(bytes.data(), 1, bytes.size(), f) : 0);
   std::fclose(f);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto stored = parse(bytes.data(), bytes.size());
   if (!stored || !apply(*stored)) return false;
   // After a reboot the length of the outage is unknown: the clock continues from its last value
@@ -108,7 +108,7 @@ bool Grants::load() {
 // They are stored before sessions see them: a launcher that starts after a kill must not bring back
 // larger limits that a session has seen end.
 bool Grants::replace(const uint8_t* p, size_t n) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto received = parse(p, n);
   if (!received) return false;
   uint64_t before = head_.generation;
@@ -148,7 +148,6 @@ bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
   return ledgers_.set_limits(id, bytes, a.partitions, a.context_bytes);
 }
 
-// Requires mutex_.
 void Grants::note_resized(const std::string& id, const control::Allocation& a) {
   auto old = by_allocation_.find(id);
   if (old == by_allocation_.end()) return;
@@ -210,7 +209,7 @@ std::string Grants::reason_against(const Ticket& ticket) const {
 }
 
 uint32_t Grants::copy_keys(control::TicketKey* keys) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::copy_n(head_.keys, head_.key_count, keys);
   return head_.key_count;
 }
@@ -222,7 +221,7 @@ bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant,
   transport::Cleanse cleanse(keys);
   uint32_t count = copy_keys(keys);
   if (!read_ticket(ticket, n, keys, count, out, reason)) return false;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   reason = reason_against(out);
   if (!reason.empty()) return false;
   grant = by_allocation_[hex(out.body.allocation, 16)];
@@ -230,14 +229,14 @@ bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant,
 }
 
 bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!received_) return true;  // sessions continue until the first message
   auto it = by_allocation_.find(hex(allocation, 16));
   return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
 }
 
 std::map<GpuSet, size_t> Grants::expected_programs() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<GpuSet, size_t> programs;
   for (auto& [id, grant] : by_allocation_) programs[gpus_of(grant.allocation)] = 0;
   GpuSet counted;
@@ -249,7 +248,7 @@ std::map<GpuSet, size_t> Grants::expected_programs() {
 }
 
 std::vector<control::Holding> Grants::over() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<control::Holding> found;
   for (auto& [id, grant] : by_allocation_) {
     const control::Allocation& a = grant.allocation;
@@ -265,12 +264,12 @@ std::vector<control::Holding> Grants::over() {
 }
 
 std::set<std::string> Grants::take_resized() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(resized_, {});
 }
 
 uint64_t Grants::generation() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return head_.generation;
 }
 

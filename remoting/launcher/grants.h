@@ -1,11 +1,10 @@
 // The grants of this node, as the agent last sent them. They are kept on disk for a launcher that
 // starts without an agent.
 //
-// Thread safety: any thread; mutex_ guards everything.
+// Thread safety: any thread.
 #pragma once
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include "launcher/gpu_set.h"
 #include "launcher/ledgers.h"
 #include "launcher/ticket.h"
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -61,21 +61,22 @@ class Grants {
     std::map<std::string, Grant> grants;
   };
   static std::optional<Parsed> parse(const uint8_t* p, size_t n);
-  bool apply(const Parsed& received);
+  bool apply(const Parsed& received) REQUIRES(mutex_);
   bool set_limits(const std::string& id, const control::Allocation& allocation);
-  void note_resized(const std::string& id, const control::Allocation& allocation);
+  void note_resized(const std::string& id, const control::Allocation& allocation) REQUIRES(mutex_);
   uint32_t copy_keys(control::TicketKey* keys);
-  std::string reason_against(const Ticket& ticket) const;
-  int64_t appliance_seconds() const;
-  std::string runtime_;
+  std::string reason_against(const Ticket& ticket) const REQUIRES(mutex_);
+  int64_t appliance_seconds() const REQUIRES(mutex_);
+  const std::string runtime_;
   Ledgers& ledgers_;
   Arbiters& arbiters_;
-  std::mutex mutex_;
-  control::Grants head_{};
-  int64_t received_boottime_ = 0;               // CLOCK_BOOTTIME of the newest message, in seconds
-  std::map<std::string, Grant> by_allocation_;  // by the id in hexadecimal
-  std::set<std::string> resized_;               // since take_resized()
-  bool received_ = false;
+  Mutex mutex_;
+  control::Grants head_ GUARDED_BY(mutex_){};
+  // CLOCK_BOOTTIME of the newest message, in seconds.
+  int64_t received_boottime_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Grant> by_allocation_ GUARDED_BY(mutex_);  // by the id in hexadecimal
+  std::set<std::string> resized_ GUARDED_BY(mutex_);               // since take_resized()
+  bool received_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace busbar::launcher

@@ -58,7 +58,7 @@ void LedgerPort::forget(int fd) {
 int LedgerPort::connect(const Account& account, int pidfd, const SessionAddress& server) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
   bool has_process = processes_.count(account.session) ||
                      watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true, {}, server});
@@ -71,7 +71,7 @@ int LedgerPort::connect(const Account& account, int pidfd, const SessionAddress&
 }
 
 bool LedgerPort::is_connected(const SessionId& session) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   return sockets_.count(session);
 }
 
@@ -90,7 +90,7 @@ bool LedgerPort::answer(int fd, Watched& watched, const control::LedgerRequest& 
          send(fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
 }
 
-// A session that cannot be told is not waited for. Requires mutex_.
+// A session that cannot be told is not waited for.
 void LedgerPort::ask(const std::string& allocation) {
   for (auto& session : ledgers_.take_asked(allocation, transport::now_ms() + kReturnMs)) {
     asking_ = true;
@@ -102,7 +102,7 @@ void LedgerPort::ask(const std::string& allocation) {
 }
 
 void LedgerPort::expire_asked() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   next_expiry_ms_ = transport::now_ms() + kReturnTickMs;
   asking_ = ledgers_.expire_asked(transport::now_ms());
   serve_waiting(nullptr);
@@ -116,7 +116,7 @@ bool LedgerPort::serve_request(int fd, Watched& watched) {
   return n == (ssize_t)sizeof request && !watched.waiting && answer(fd, watched, request);
 }
 
-// Tries the waiting requests of an allocation (null: of all) again. Requires mutex_.
+// Tries the waiting requests of an allocation (null: of all) again.
 void LedgerPort::serve_waiting(const std::string* allocation) {
   for (int fd : std::list<int>(waiting_)) {
     Watched& watched = watched_.at(fd);
@@ -127,13 +127,13 @@ void LedgerPort::serve_waiting(const std::string* allocation) {
 }
 
 void LedgerPort::serve_waiting() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   serve_waiting(nullptr);
 }
 
 // An event may be of an earlier descriptor with this number, so nothing follows from it alone.
 void LedgerPort::serve(int fd) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   auto it = watched_.find(fd);
   if (it == watched_.end()) return;
   Account account = it->second.account;

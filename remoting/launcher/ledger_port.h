@@ -2,8 +2,8 @@
 // server has ended. Tells sessions that another one needs what they do not use. A session that
 // breaks the protocol or does not read loses its connection.
 //
-// Thread safety: run() belongs to one thread; the other members are for any thread. mutex_ guards
-// the sockets. Nothing blocks but run().
+// Thread safety: run() belongs to one thread; the other members are for any thread. Nothing blocks
+// but run().
 #pragma once
 #include <atomic>
 #include <list>
@@ -35,23 +35,23 @@ class LedgerPort {
     std::optional<control::LedgerRequest> waiting;  // for free memory
     SessionAddress server;
   };
-  bool watch(int fd, const Watched& watched);
-  void forget(int fd);
+  bool watch(int fd, const Watched& watched) REQUIRES(mutex_);
+  void forget(int fd) REQUIRES(mutex_);
   void serve(int fd);
-  bool serve_request(int fd, Watched& watched);
-  bool answer(int fd, Watched& watched, const control::LedgerRequest& request);
-  void serve_waiting(const std::string* allocation);
-  void ask(const std::string& allocation);
+  bool serve_request(int fd, Watched& watched) REQUIRES(mutex_);
+  bool answer(int fd, Watched& watched, const control::LedgerRequest& request) REQUIRES(mutex_);
+  void serve_waiting(const std::string* allocation) REQUIRES(mutex_);
+  void ask(const std::string& allocation) REQUIRES(mutex_);
   void expire_asked();
   Ledgers& ledgers_;
   const int epoll_;
   FairMutex mutex_;
-  std::map<int, Watched> watched_;      // by descriptor
-  std::map<SessionId, int> sockets_;    // the connection of a session
-  std::map<SessionId, int> processes_;  // a pidfd of its server
-  std::list<int> waiting_;              // connections with such a request, oldest first
-  std::atomic<bool> asking_{false};     // sessions have been asked for unused memory
-  int64_t next_expiry_ms_ = 0;          // of the thread in run()
+  std::map<int, Watched> watched_ GUARDED_BY(mutex_);      // by descriptor
+  std::map<SessionId, int> sockets_ GUARDED_BY(mutex_);    // the connection of a session
+  std::map<SessionId, int> processes_ GUARDED_BY(mutex_);  // a pidfd of its server
+  std::list<int> waiting_ GUARDED_BY(mutex_);  // connections with such a request, oldest first
+  std::atomic<bool> asking_{false};            // sessions have been asked for unused memory
+  int64_t next_expiry_ms_ = 0;                 // of the thread in run()
 };
 
 }  // namespace busbar::launcher

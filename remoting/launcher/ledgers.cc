@@ -15,7 +15,7 @@ Ledger* Ledgers::find(const std::string& allocation) {
 
 bool Ledgers::set_limits(const std::string& allocation, const uint64_t* bytes, uint32_t partitions,
                          const uint64_t* context_bytes) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Entry& entry = entries_[allocation];
   if (!entry.ledger) entry.ledger = Ledger::open(path_of(allocation));
   if (!entry.ledger) {
@@ -28,7 +28,7 @@ bool Ledgers::set_limits(const std::string& allocation, const uint64_t* bytes, u
 }
 
 void Ledgers::keep(const std::function<bool(const std::string&)>& is_granted) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
     auto& [allocation, entry] = *it++;
     entry.granted = is_granted(allocation);
@@ -47,24 +47,24 @@ void Ledgers::remove_unused(const std::string& allocation) {
 }
 
 bool Ledgers::add(const Account& a, uint32_t server_pid, uint32_t client_pid, int pidfd) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger && ledger->add(a.session, server_pid, client_pid, pidfd);
 }
 
 void Ledgers::end(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (Ledger* ledger = find(a.allocation)) ledger->end(a.session);
 }
 
 void Ledgers::remove(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (Ledger* ledger = find(a.allocation)) ledger->remove(a.session);
   remove_unused(a.allocation);
 }
 
 void Ledgers::remove_others(const std::function<bool(const SessionId&)>& is_known) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end();) {
     auto& [allocation, entry] = *it++;
     entry.ledger->remove_others(is_known);
@@ -74,26 +74,26 @@ void Ledgers::remove_others(const std::function<bool(const SessionId&)>& is_know
 
 bool Ledgers::apply(const Account& a, const control::LedgerRequest& request,
                     control::LedgerAnswer& answer) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger && ledger->apply(a.session, request, answer);
 }
 
 std::array<uint64_t, wire::kMaxDevices> Ledgers::charged_by(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger ? ledger->charged_by(a.session) : std::array<uint64_t, wire::kMaxDevices>{};
 }
 
 uint64_t Ledgers::charged(const std::string& allocation, uint32_t partition) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(allocation);
   return ledger ? ledger->charged(partition) : 0;
 }
 
 std::array<uint64_t, wire::kMaxDevices> Ledgers::held(const std::string& allocation,
                                                       uint32_t partitions) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   std::array<uint64_t, wire::kMaxDevices> bytes{};
   if (Ledger* ledger = find(allocation))
     for (uint32_t p = 0; p < partitions; ++p) bytes[p] = ledger->held(p);
@@ -101,12 +101,11 @@ std::array<uint64_t, wire::kMaxDevices> Ledgers::held(const std::string& allocat
 }
 
 std::string Ledgers::refused_calls(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger ? ledger->refused_calls(a.session) : "";
 }
 
-// Requires mutex_.
 uint64_t Ledgers::all_host_bytes() const {
   CheckedSize all(0);
   for (auto& [allocation, entry] : entries_) all = all + entry.ledger->host_bytes();
@@ -114,7 +113,7 @@ uint64_t Ledgers::all_host_bytes() const {
 }
 
 std::string Ledgers::begin_suspension(const Account& a, uint64_t budget, int64_t deadline_ms) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   if (!ledger) return "no such session runs";
   uint64_t used = all_host_bytes();
@@ -122,12 +121,12 @@ std::string Ledgers::begin_suspension(const Account& a, uint64_t budget, int64_t
 }
 
 void Ledgers::abandon_suspension(const Account& a, const std::string& reason) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (Ledger* ledger = find(a.allocation)) ledger->abandon_suspension(a.session, reason);
 }
 
 std::vector<SessionId> Ledgers::abandon_late_suspensions(int64_t now_ms) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   std::vector<SessionId> late;
   for (auto& [allocation, entry] : entries_)
     for (auto& id : entry.ledger->abandon_late_suspensions(now_ms)) late.push_back(id);
@@ -135,36 +134,36 @@ std::vector<SessionId> Ledgers::abandon_late_suspensions(int64_t now_ms) {
 }
 
 uint64_t Ledgers::host_bytes() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   return all_host_bytes();
 }
 
 control::SuspensionRecord Ledgers::suspension_of(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   return ledger ? ledger->suspension_of(a.session) : control::SuspensionRecord{};
 }
 
 std::vector<SessionId> Ledgers::take_asked(const std::string& allocation, int64_t until_ms) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(allocation);
   return ledger ? ledger->take_asked(until_ms) : std::vector<SessionId>{};
 }
 
 void Ledgers::note_returned(const Account& a) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (Ledger* ledger = find(a.allocation)) ledger->note_returned(a.session);
 }
 
 bool Ledgers::expire_asked(int64_t now_ms) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   bool waits = false;
   for (auto& [allocation, entry] : entries_) waits |= entry.ledger->expire_asked(now_ms);
   return waits;
 }
 
 bool Ledgers::send_page(const Account& a, int socket) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Ledger* ledger = find(a.allocation);
   int entry = ledger ? ledger->entry_of(a.session) : -1;
   if (entry < 0) return false;

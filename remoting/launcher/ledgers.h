@@ -1,7 +1,7 @@
 // The ledgers of all allocations of this node.
 //
-// Thread safety: any thread; mutex_ guards everything and is held for no other lock, and for no
-// wait but that for the file system.
+// Thread safety: any thread; mutex_ is held for no other lock, and for no wait but that for the
+// file system.
 #pragma once
 #include <functional>
 #include <map>
@@ -65,13 +65,13 @@ class Ledgers {
     std::unique_ptr<Ledger> ledger;
     bool granted = true;
   };
-  Ledger* find(const std::string& allocation);
-  uint64_t all_host_bytes() const;
-  void remove_unused(const std::string& allocation);
+  Ledger* find(const std::string& allocation) REQUIRES(mutex_);
+  uint64_t all_host_bytes() const REQUIRES(mutex_);
+  void remove_unused(const std::string& allocation) REQUIRES(mutex_);
   std::string path_of(const std::string& allocation) const { return folder_ + "/" + allocation; }
   const std::string folder_;
   FairMutex mutex_;
-  std::map<std::string, Entry> entries_;  // by allocation
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);  // by allocation
 };
 
 }  // namespace busbar::launcher

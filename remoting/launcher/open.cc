@@ -106,7 +106,7 @@ control::SessionStart Sessions::start_message(const Grant& grant, const wire::Op
 }
 
 void Sessions::add(const Session& s) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   sessions_[control::hex(s.record.id, 16)] = s;
   save(s);
 }
@@ -114,7 +114,7 @@ void Sessions::add(const Session& s) {
 // Takes over `violations`. Returns the server's ends of its connections.
 std::vector<Sessions::NewConnection> Sessions::set_running(const std::string& id,
                                                            uint32_t isolation, int violations) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
     if (violations >= 0) ::close(violations);

@@ -22,7 +22,7 @@ Openings::Openings(size_t limit, size_t limit_by_network, Receiver receiver, Ref
 
 void Openings::add(std::shared_ptr<Opening> opening, int64_t deadline_ms) {
   std::vector<std::shared_ptr<Opening>> evicted;  // closed without the mutex
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   int fd = opening->fd;
   for (int old : pending_.add({fd, opening->network, opening->client, deadline_ms, {}}))
     evicted.push_back(std::move(by_fd_.extract(old).mapped()));
@@ -44,7 +44,7 @@ void Openings::run() {
 
 // Returns null if the connection was evicted in this round.
 std::shared_ptr<Opening> Openings::find(int fd) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = by_fd_.find(fd);
   return it == by_fd_.end() ? nullptr : it->second;
 }
@@ -66,7 +66,7 @@ void Openings::advance(const std::shared_ptr<Opening>& opening) {
 
 // Returns false if the connection was evicted meanwhile.
 bool Openings::remove(const std::shared_ptr<Opening>& opening) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = by_fd_.find(opening->fd);
   if (it == by_fd_.end() || it->second != opening) return false;
   // The session server gets this socket: it must leave the set before.
@@ -79,7 +79,7 @@ bool Openings::remove(const std::shared_ptr<Opening>& opening) {
 void Openings::remove_expired() {
   std::vector<std::shared_ptr<Opening>> expired;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (int fd : pending_.take_expired(transport::now_ms()))
       expired.push_back(std::move(by_fd_.extract(fd).mapped()));
   }
@@ -87,7 +87,7 @@ void Openings::remove_expired() {
 }
 
 int Openings::next_timeout_ms() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return pending_.next_deadline_ms(transport::now_ms());
 }
 

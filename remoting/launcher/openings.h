@@ -3,15 +3,15 @@
 // holds no thread: one thread advances all handshakes. At a limit, the oldest connection of the
 // network with the most makes room.
 //
-// Thread safety: add() from any thread, run() on one; mutex_ guards the members. The receiver and
-// the log are called on the thread of run(), without the mutex.
+// Thread safety: add() from any thread, run() on one. The receiver and the log are called on the
+// thread of run(), without the mutex.
 #pragma once
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "launcher/opening.h"
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -32,12 +32,12 @@ class Openings {
   bool remove(const std::shared_ptr<Opening>& opening);
   void remove_expired();
   int next_timeout_ms();
-  Receiver receiver_;
-  RefusalWriter refuse_;
-  int epoll_;
-  std::mutex mutex_;
-  PendingConnections pending_;
-  std::unordered_map<int, std::shared_ptr<Opening>> by_fd_;
+  const Receiver receiver_;
+  const RefusalWriter refuse_;
+  const int epoll_;
+  Mutex mutex_;
+  PendingConnections pending_ GUARDED_BY(mutex_);
+  std::unordered_map<int, std::shared_ptr<Opening>> by_fd_ GUARDED_BY(mutex_);
 };
 
 }  // namespace busbar::launcher

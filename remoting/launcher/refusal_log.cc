@@ -10,7 +10,7 @@ void RefusalLog::add(const std::string& network, const std::string& client,
                      const std::string& reason, int64_t now_ms) {
   uint64_t omitted = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     bool first = first_by_network_.take(network, now_ms) && first_.take(kFirstRefusals, now_ms);
     if (!first && !all_.take(kRefusals, now_ms)) {
       ++omitted_;

@@ -5,10 +5,10 @@
 // Thread safety: any thread. No member blocks.
 #pragma once
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "launcher/network_budgets.h"
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -24,10 +24,10 @@ class RefusalLog {
            int64_t now_ms);
 
  private:
-  std::mutex mutex_;
-  Budget all_, first_;
-  NetworkBudgets first_by_network_{kFirstRefusalsOfNetwork};
-  uint64_t omitted_ = 0;
+  Mutex mutex_;
+  Budget all_ GUARDED_BY(mutex_), first_ GUARDED_BY(mutex_);
+  NetworkBudgets first_by_network_ GUARDED_BY(mutex_){kFirstRefusalsOfNetwork};
+  uint64_t omitted_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace busbar::launcher

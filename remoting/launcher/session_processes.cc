@@ -45,8 +45,8 @@ SessionProcess SessionProcesses::spawn(const std::string& tenant, const GpuSet& 
 
 // Waits for a spare that is starting: it may have the last user of the cages, and is ready sooner.
 SessionProcess SessionProcesses::wait_for_spare(const GpuSet& gpus) {
-  std::unique_lock lock(mutex_);
-  spare_started_.wait(lock, [&] { return spares_.contains(gpus) || !starting_.contains(gpus); });
+  MutexLock lock(mutex_);
+  while (!spares_.contains(gpus) && starting_.contains(gpus)) spare_started_.wait(lock);
   auto spare = spares_.find(gpus);
   if (spare == spares_.end()) return {};
   SessionProcess p = spare->second;
@@ -56,7 +56,7 @@ SessionProcess SessionProcesses::wait_for_spare(const GpuSet& gpus) {
 }
 
 SpawnerQueue& SessionProcesses::turns_of(const GpuSet& gpus) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return turns_[gpus];
 }
 
@@ -87,7 +87,7 @@ SessionProcess SessionProcesses::take(const control::Allocation& a) {
 
 // Puts back a spare that was not asked to open.
 void SessionProcesses::end_opening(const GpuSet& gpus, const SessionProcess* unopened) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   opening_.erase(opening_.find(gpus));
   if (!unopened) return;
   spares_.emplace(gpus, *unopened);
@@ -96,7 +96,7 @@ void SessionProcesses::end_opening(const GpuSet& gpus, const SessionProcess* uno
 
 // Returns the GPUs of a spare that is missing, which counts as starting.
 std::optional<GpuSet> SessionProcesses::next_spare(const std::map<GpuSet, size_t>& wanted) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(spares_, [&](auto& spare) {
     if (wanted.contains(spare.first)) return false;
     spare.second.close();
@@ -114,7 +114,7 @@ void SessionProcesses::start_spares(const std::function<std::map<GpuSet, size_t>
   std::this_thread::sleep_for(kSpareDelay);
   while (auto gpus = next_spare(wanted())) {
     SessionProcess fresh = spawn(kNoTenant, *gpus);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     starting_.erase(starting_.find(*gpus));
     if (fresh.fd >= 0) spares_.emplace(*gpus, fresh);
     spare_started_.notify_all();
@@ -125,7 +125,7 @@ void SessionProcesses::start_spares(const std::function<std::map<GpuSet, size_t>
 }
 
 size_t SessionProcesses::waiting() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   size_t count = spawner_.waiting();
   for (auto& [gpus, queue] : turns_) count += queue.waiting();
   return count;

@@ -1,8 +1,8 @@
 // Processes for sessions, which the spawner starts. Spare ones are started in advance, because
 // loading the driver takes most of the time that a program would wait for.
 //
-// Thread safety: any thread; mutex_ guards the spares and is not held during a request to the
-// spawner. take() and start_spares() block as long as the spawner lets requests wait.
+// Thread safety: any thread. The mutex is not held during a request to the spawner. take() and
+// start_spares() block as long as the spawner lets requests wait.
 #pragma once
 #include <sys/types.h>
 
@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include "launcher/gpu_set.h"
 #include "launcher/spawner_queue.h"
 #include "launcher/spawner_requests.h"
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -59,12 +59,14 @@ class SessionProcesses {
   SessionProcess take_spare(const std::string& tenant, const GpuSet& gpus);
   SessionProcess wait_for_spare(const GpuSet& gpus);
   SpawnerRequests spawner_;
-  std::mutex mutex_;
-  std::map<GpuSet, SpawnerQueue> turns_;          // of those that take spares; none is removed
-  std::multimap<GpuSet, SessionProcess> spares_;  // by the GPUs that their cages show
-  std::condition_variable spare_started_;         // or failed to start
-  std::multiset<GpuSet> starting_;                // of spares that a thread is about to add
-  std::multiset<GpuSet> opening_;                 // of spares that a request may put back
+  Mutex mutex_;
+  // Of those that take spares; none is removed.
+  std::map<GpuSet, SpawnerQueue> turns_ GUARDED_BY(mutex_);
+  // By the GPUs that their cages show.
+  std::multimap<GpuSet, SessionProcess> spares_ GUARDED_BY(mutex_);
+  std::condition_variable spare_started_;              // or failed to start
+  std::multiset<GpuSet> starting_ GUARDED_BY(mutex_);  // of spares that a thread is about to add
+  std::multiset<GpuSet> opening_ GUARDED_BY(mutex_);   // of spares that a request may put back
   std::atomic<uint32_t> newest_layers_{0};
 };
 

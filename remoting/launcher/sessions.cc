@@ -89,15 +89,14 @@ void Sessions::update_charges(Session& s) {
                 ledgers_.refused_calls(account).c_str());
 }
 
-// Opens the account of a session. Returns the end of the connection for its server, or -1. Requires
-// mutex_.
+// Opens the account of a session. Returns the end of the connection for its server, or -1.
 int Sessions::connect_account(const Session& s) {
   Account account = account_of(s);
   bool added = ledgers_.add(account, s.record.pid, s.record.client_pid, s.pidfd);
   return added ? ledger_port_.connect(account, s.pidfd, address_of(s)) : -1;
 }
 
-// Connects a session to its ledger and to the arbiters, unless it is connected. Requires mutex_.
+// Connects a session to its ledger and to the arbiters, unless it is connected.
 void Sessions::connect_missing(const Session& s, std::vector<NewConnection>& made) {
   Account account = account_of(s);
   auto add = [&](control::Kind kind, int socket) {
@@ -109,7 +108,7 @@ void Sessions::connect_missing(const Session& s, std::vector<NewConnection>& mad
 }
 
 // Connects running sessions that have no connection: an earlier launcher started them, or they lost
-// it. Accounts without a session end. Requires mutex_.
+// it. Accounts without a session end.
 std::vector<Sessions::NewConnection> Sessions::connect_accounts() {
   std::vector<NewConnection> made;
   std::set<SessionId> known;
@@ -142,7 +141,7 @@ void Sessions::close_session(Session& s, const std::string& reason) {
 }
 
 bool Sessions::admit_bulk(const wire::BulkRequest& request) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = sessions_.find(hex(request.session, 16));
   if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed ||
       request.counter <= it->second.bulk_counter ||
@@ -156,7 +155,7 @@ bool Sessions::admit_bulk(const wire::BulkRequest& request) {
 bool Sessions::attach(const wire::BulkRequest& request, int client_fd) {
   Session s;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = sessions_.find(hex(request.session, 16));
     if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed)
       return false;
@@ -188,7 +187,7 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
 }
 
 // The next launcher reads it from the record if this one ends first. A session that exits already
-// ends by itself: closing its GPUs can take the kernel a second. Requires mutex_.
+// ends by itself: closing its GPUs can take the kernel a second.
 void Sessions::note_reason(Session& s, const char* reason) {
   if (*s.record.reason || is_exiting((pid_t)s.record.pid)) return;
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason);
@@ -223,7 +222,7 @@ void Sessions::end(const std::vector<Session>& sessions) {
     control::EndReason reason{};
     std::snprintf(reason.text, sizeof reason.text, "%s", s.record.reason);
     if (post_request(address_of(s), control::Kind::end, &reason, sizeof reason)) continue;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = sessions_.find(hex(s.record.id, 16));
     if (it != sessions_.end()) kill_process(it->second.pidfd);
   }
@@ -234,7 +233,7 @@ void Sessions::watch() {
   std::vector<NewConnection> connections;
   auto too_late = arbiters_.too_late();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       Session& s = it->second;
       bool closed = s.record.state == (uint32_t)SessionState::closed;
@@ -265,7 +264,7 @@ void Sessions::announce_limits(const std::set<std::string>& allocations) {
   if (allocations.empty()) return;
   std::vector<SessionAddress> told;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto& [id, s] : sessions_)
       if (s.record.state == (uint32_t)SessionState::running &&
           allocations.contains(hex(s.record.allocation, 16)))
@@ -276,14 +275,13 @@ void Sessions::announce_limits(const std::set<std::string>& allocations) {
 
 // Returns a query for each running session.
 std::vector<StatusQuery> Sessions::queries() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<StatusQuery> list;
   for (auto& [id, s] : sessions_)
     if (s.record.state == (uint32_t)SessionState::running) list.push_back({address_of(s)});
   return list;
 }
 
-// Requires mutex_.
 void Sessions::update(const StatusQuery& answer) {
   auto it = std::find_if(sessions_.begin(), sessions_.end(), [&](auto& entry) {
     return address_of(entry.second).path == answer.address.path;
@@ -299,7 +297,7 @@ void Sessions::update(const StatusQuery& answer) {
 std::vector<control::SessionRecord> Sessions::list() {
   auto answers = queries();
   read_statuses(answers, kStatusMs);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto& answer : answers)
     if (answer.has_answered) update(answer);
   std::vector<control::SessionRecord> records;
@@ -314,7 +312,7 @@ std::vector<control::SessionRecord> Sessions::list() {
 }
 
 uint32_t Sessions::isolation() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   uint32_t layers = processes_.newest_layers();
   for (auto& [id, s] : sessions_)
     if (s.record.state == (uint32_t)SessionState::running) layers &= s.record.isolation;
@@ -322,7 +320,7 @@ uint32_t Sessions::isolation() {
 }
 
 bool Sessions::contains(pid_t pid) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::any_of(sessions_.begin(), sessions_.end(), [&](auto& entry) {
     const control::SessionRecord& r = entry.second.record;
     return r.pid == (uint32_t)pid && r.state != (uint32_t)SessionState::closed;
@@ -330,7 +328,7 @@ bool Sessions::contains(pid_t pid) {
 }
 
 bool Sessions::kill_session(const control::KillSession& request) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = sessions_.find(hex(request.id, 16));
   if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed ||
       is_exiting((pid_t)it->second.record.pid))
@@ -344,7 +342,7 @@ bool Sessions::kill_session(const control::KillSession& request) {
 void Sessions::end_all(const char* reason) {
   std::vector<Session> ending;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto& [id, s] : sessions_) {
       if (s.record.state == (uint32_t)SessionState::closed) continue;
       note_reason(s, reason);

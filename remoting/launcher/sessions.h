@@ -1,11 +1,10 @@
 // The session servers of this node: started by this launcher, or adopted from an earlier one.
 //
-// Thread safety: any thread; mutex_ guards the sessions. It is not held while a session server is
-// requested to do something. No request waits for a session server longer than its deadline; a
-// session that ends too slowly is killed.
+// Thread safety: any thread. mutex_ is not held while a session server is requested to do
+// something. No request waits for a session server longer than its deadline; a session that ends
+// too slowly is killed.
 #pragma once
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include "launcher/session_processes.h"
 #include "launcher/session_requests.h"
 #include "launcher/session_start.h"
+#include "mutex.h"
 #include "transport/tls.h"
 
 namespace busbar::launcher {
@@ -113,19 +113,19 @@ class Sessions {
   std::vector<NewConnection> set_running(const std::string& id, uint32_t isolation, int violations);
   static void give_up(transport::Tls& tls, const SessionProcess& process, const char* reason);
   void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
-  void save(const Session& s) const;
-  void update_charges(Session& s);
-  int connect_account(const Session& s);
-  void connect_missing(const Session& s, std::vector<NewConnection>& made);
-  std::vector<NewConnection> connect_accounts();
-  void close_session(Session& s, const std::string& reason);
-  bool has_exited(Session& s, std::string& reason);
-  void note_reason(Session& s, const char* reason);
+  void save(const Session& s) const REQUIRES(mutex_);
+  void update_charges(Session& s) REQUIRES(mutex_);
+  int connect_account(const Session& s) REQUIRES(mutex_);
+  void connect_missing(const Session& s, std::vector<NewConnection>& made) REQUIRES(mutex_);
+  std::vector<NewConnection> connect_accounts() REQUIRES(mutex_);
+  void close_session(Session& s, const std::string& reason) REQUIRES(mutex_);
+  bool has_exited(Session& s, std::string& reason) REQUIRES(mutex_);
+  void note_reason(Session& s, const char* reason) REQUIRES(mutex_);
   std::string reason_to_end(const Session& s, const std::map<SessionId, uint32_t>& too_late);
-  bool must_end(Session& s, const std::map<SessionId, uint32_t>& too_late);
-  void end(const std::vector<Session>& sessions);
+  bool must_end(Session& s, const std::map<SessionId, uint32_t>& too_late) REQUIRES(mutex_);
+  void end(const std::vector<Session>& sessions) EXCLUDES(mutex_);
   std::vector<StatusQuery> queries();
-  void update(const StatusQuery& answer);
+  void update(const StatusQuery& answer) REQUIRES(mutex_);
   void adopt_record(const std::string& path, unsigned& adopted);
   static Account account_of(const Session& s);
   std::optional<Session> find_running(const uint8_t* id);
@@ -141,8 +141,8 @@ class Sessions {
   LedgerPort& ledger_port_;
   Arbiters& arbiters_;
   SessionProcesses processes_;
-  std::mutex mutex_;
-  std::map<std::string, Session> sessions_;  // by id in hexadecimal
+  Mutex mutex_;
+  std::map<std::string, Session> sessions_ GUARDED_BY(mutex_);  // by id in hexadecimal
 };
 
 }  // namespace busbar::launcher

@@ -3,7 +3,7 @@
 namespace busbar::launcher {
 
 bool SpawnerQueue::enter(const std::string& tenant, std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!is_busy_) {
     is_busy_ = true;
     served_ = tenant;
@@ -19,7 +19,7 @@ bool SpawnerQueue::enter(const std::string& tenant, std::chrono::milliseconds pa
 }
 
 void SpawnerQueue::leave() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto next = requests_.upper_bound(served_);
   if (next == requests_.end()) next = requests_.begin();
   is_busy_ = next != requests_.end();
@@ -30,7 +30,7 @@ void SpawnerQueue::leave() {
 }
 
 size_t SpawnerQueue::waiting() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   size_t count = 0;
   for (auto& [tenant, requests] : requests_) count += requests.size();
   return count;

@@ -3,15 +3,16 @@
 // that opens sessions without end makes each request of another tenant wait for one of its own.
 // WorkQueue limits the threads of a tenant, and so the requests that wait here.
 //
-// Thread safety: any thread; mutex_ guards everything.
+// Thread safety: any thread.
 #pragma once
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <list>
 #include <map>
-#include <mutex>
 #include <string>
+
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -30,10 +31,11 @@ class SpawnerQueue {
     std::condition_variable called;
     bool is_served = false;
   };
-  std::mutex mutex_;
-  bool is_busy_ = false;                                // a request has entered and not left
-  std::string served_;                                  // tenant of the newest one that entered
-  std::map<std::string, std::list<Request>> requests_;  // that wait, by tenant; none is empty
+  Mutex mutex_;
+  bool is_busy_ GUARDED_BY(mutex_) = false;  // a request has entered and not left
+  std::string served_ GUARDED_BY(mutex_);    // tenant of the newest one that entered
+  // Those that wait, by tenant; none is empty.
+  std::map<std::string, std::list<Request>> requests_ GUARDED_BY(mutex_);
 };
 
 }  // namespace busbar::launcher

@@ -21,7 +21,7 @@ constexpr uint32_t kMostWaitMs = 600'000;
 
 // The lock is not held while the session is told.
 std::optional<Session> Sessions::find_running(const uint8_t* id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = sessions_.find(hex(id, 16));
   if (it == sessions_.end() || it->second.record.state != (uint32_t)control::SessionState::running)
     return std::nullopt;
@@ -60,7 +60,7 @@ std::string Sessions::resume(const uint8_t* id) {
 std::vector<control::SuspensionRecord> Sessions::suspensions(control::SuspensionList& head) {
   std::vector<control::SuspensionRecord> list;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto& [id, s] : sessions_) {
       auto shown = ledgers_.suspension_of(account_of(s));
       if (shown.state || *shown.reason) list.push_back(shown);

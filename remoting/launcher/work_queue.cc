@@ -6,7 +6,7 @@
 namespace busbar::launcher {
 
 bool WorkQueue::submit(const std::string& holder, std::function<void()> job) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Holder& entry = holders_[holder];
   if (threads_ < limits_.threads && may_run(entry)) {
     ++threads_;
@@ -26,7 +26,7 @@ void WorkQueue::run_jobs(Job job) {
   for (;;) {
     job.run();
     job.run = nullptr;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto holder = holders_.find(job.holder);
     --holder->second.running;
     if (!holder->second.running && !holder->second.waiting) holders_.erase(holder);
@@ -44,7 +44,7 @@ bool WorkQueue::goes_before(const Holder& one, const Holder& other) {
   return std::tie(one.running, one.turn) < std::tie(other.running, other.turn);
 }
 
-// Takes the newest job of the holder with the fewest threads. Requires mutex_.
+// Takes the newest job of the holder with the fewest threads.
 bool WorkQueue::take_next(Job& job) {
   auto next = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {

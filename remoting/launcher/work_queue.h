@@ -2,14 +2,15 @@
 // that connections of one tenant, which may stall, do not delay those of others. A free thread goes
 // to the holder that has the fewest, and to its newest connection.
 //
-// Thread safety: any thread; mutex_ guards everything. Jobs run without it.
+// Thread safety: any thread. Jobs run without the mutex.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <string>
+
+#include "mutex.h"
 
 namespace busbar::launcher {
 
@@ -36,13 +37,13 @@ class WorkQueue {
   void run_jobs(Job job);
   bool may_run(const Holder& holder) const;
   static bool goes_before(const Holder& one, const Holder& other);
-  bool take_next(Job& job);
-  Limits limits_;
-  std::mutex mutex_;
-  size_t threads_ = 0;
-  uint64_t turns_ = 0;
-  std::list<Job> waiting_;
-  std::map<std::string, Holder> holders_;
+  bool take_next(Job& job) REQUIRES(mutex_);
+  const Limits limits_;
+  Mutex mutex_;
+  size_t threads_ GUARDED_BY(mutex_) = 0;
+  uint64_t turns_ GUARDED_BY(mutex_) = 0;
+  std::list<Job> waiting_ GUARDED_BY(mutex_);
+  std::map<std::string, Holder> holders_ GUARDED_BY(mutex_);
 };
 
 }  // namespace busbar::launcher
