@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 
 #include <map>
-#include <mutex>
 
 #include "checked_size.h"
 #include "client/link.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -16,9 +16,9 @@ constexpr uint64_t kFirstAddress = wire::kFirstRangeAddress,
 constexpr int kAttempts = 4;
 
 struct Reservations {
-  std::mutex mutex;
-  uint64_t cursor = kFirstAddress;
-  std::map<uint64_t, AddressReservation> by_base;
+  Mutex mutex;
+  uint64_t cursor GUARDED_BY(mutex) = kFirstAddress;
+  std::map<uint64_t, AddressReservation> by_base GUARDED_BY(mutex);
 };
 Reservations& reservations() {
   static auto* r = new Reservations;
@@ -40,8 +40,8 @@ bool reserve_at(uint64_t at, uint64_t bytes) {
   return p != MAP_FAILED;
 }
 
-// Reserves an unused range in this process. Returns 0 if there is none. Call with the lock.
-uint64_t reserve_locally(uint64_t bytes, uint64_t hint) {
+// Reserves an unused range in this process. Returns 0 if there is none.
+uint64_t reserve_locally(uint64_t bytes, uint64_t hint) REQUIRES(reservations().mutex) {
   if (hint && hint % wire::kGranularity == 0 && hint >= kFirstAddress &&
       (CheckedSize(hint) + bytes).within(kLastAddress) && reserve_at(hint, bytes))
     return hint;
@@ -65,7 +65,7 @@ CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint6
 
 CUresult reserve_addresses(Link* link, uint32_t context, uint64_t bytes, uint64_t hint,
                            uint64_t& out) {
-  std::lock_guard lock(reservations().mutex);
+  MutexLock lock(reservations().mutex);
   for (int i = 0; i < kAttempts; ++i) {
     uint64_t at = reserve_locally(bytes, i ? 0 : hint);
     if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -82,13 +82,13 @@ CUresult reserve_addresses(Link* link, uint32_t context, uint64_t bytes, uint64_
 }
 
 void align_reservations(uint64_t align) {
-  std::lock_guard lock(reservations().mutex);
+  MutexLock lock(reservations().mutex);
   uint64_t& cursor = reservations().cursor;
   cursor = CheckedSize(cursor).rounded_up(align).value();
 }
 
 CUresult release_addresses(uint64_t base, uint64_t bytes) {
-  std::lock_guard lock(reservations().mutex);
+  MutexLock lock(reservations().mutex);
   auto it = reservations().by_base.find(base);
   if (it == reservations().by_base.end() || it->second.bytes != bytes)
     return CUDA_ERROR_INVALID_VALUE;
@@ -99,7 +99,7 @@ CUresult release_addresses(uint64_t base, uint64_t bytes) {
 }
 
 AddressReservation find_reservation(uint64_t address) {
-  std::lock_guard lock(reservations().mutex);
+  MutexLock lock(reservations().mutex);
   auto it = reservations().by_base.upper_bound(address);
   return it == reservations().by_base.begin() ? AddressReservation{} : std::prev(it)->second;
 }

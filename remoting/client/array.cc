@@ -4,13 +4,14 @@
 
 #include "client/call.h"
 #include "client/memory_request.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
 namespace {
 struct ShapeCache {
-  std::mutex mutex;
-  std::unordered_map<CUarray, CUDA_ARRAY3D_DESCRIPTOR> shapes;
+  Mutex mutex;
+  std::unordered_map<CUarray, CUDA_ARRAY3D_DESCRIPTOR> shapes GUARDED_BY(mutex);
 };
 ShapeCache& cache() {
   static auto* c = new ShapeCache;
@@ -18,7 +19,7 @@ ShapeCache& cache() {
 }
 
 void cache_shape(CUarray a, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  std::lock_guard lock(cache().mutex);
+  MutexLock lock(cache().mutex);
   cache().shapes[a] = shape;
 }
 }  // namespace
@@ -50,7 +51,7 @@ CUresult destroy_array(ObjectKind kind, uint64_t value) {
   e.put(call.reply_id()).put((uint32_t)kind).put<uint32_t>(0).put(value);
   auto removed = call.remove_object(kind, value);
   {
-    std::lock_guard lock(cache().mutex);
+    MutexLock lock(cache().mutex);
     for (auto& object : removed)
       if (object.kind == ObjectKind::array) cache().shapes.erase((CUarray)object.value);
   }
@@ -61,7 +62,7 @@ CUresult destroy_array(ObjectKind kind, uint64_t value) {
 
 bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out) {
   {
-    std::lock_guard lock(cache().mutex);
+    MutexLock lock(cache().mutex);
     auto it = cache().shapes.find(a);
     if (it != cache().shapes.end()) {
       out = it->second;

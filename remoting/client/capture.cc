@@ -4,37 +4,38 @@
 
 #include "client/context.h"
 #include "client/event.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
 namespace {
-std::mutex& captures_mutex() {
-  static auto* m = new std::mutex;
+Mutex& captures_mutex() {
+  static auto* m = new Mutex;
   return *m;
 }
 // Captures that have begun and not ended.
-std::set<Capture*>& captures() {
+std::set<Capture*>& captures() REQUIRES(captures_mutex()) {
   static auto* s = new std::set<Capture*>;
   return *s;
 }
 std::atomic<int> g_capturing{0};  // size of captures()
 thread_local CUstreamCaptureMode t_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-uint64_t g_next_id = 1;
+uint64_t g_next_id GUARDED_BY(captures_mutex()) = 1;
 
-void join(Stream& s, const std::shared_ptr<Capture>& capture) {
+void join(Stream& s, const std::shared_ptr<Capture>& capture) REQUIRES(captures_mutex()) {
   s.capture = capture;
   capture->streams.push_back(retain(&s));
   s.capturing = true;
   if (!(s.flags & CU_STREAM_NON_BLOCKING)) s.context->capturing_streams++;
 }
 
-void release(Stream& s) {
+void release(Stream& s) REQUIRES(captures_mutex()) {
   s.capture = nullptr;
   s.capturing = false;
   if (!(s.flags & CU_STREAM_NON_BLOCKING)) s.context->capturing_streams--;
 }
 
-void remove_all_streams(Capture& capture) {
+void remove_all_streams(Capture& capture) REQUIRES(captures_mutex()) {
   for (auto& s : capture.streams) release(*s);
   capture.streams.clear();
   captures().erase(&capture);
@@ -47,12 +48,12 @@ bool has_captures() {
 }
 
 std::shared_ptr<Capture> capture_of(Stream& s) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   return s.capture;
 }
 
 CUresult refuse_in_capture(Stream& s) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   if (s.legacy) {
     for (Capture* c : captures())
       for (auto& o : c->streams)
@@ -64,14 +65,14 @@ CUresult refuse_in_capture(Stream& s) {
 
 CUresult forbid_in_capture(Stream& s) {
   if (s.legacy) return s.context->capturing_streams ? refuse_in_capture(s) : CUDA_SUCCESS;
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   if (!s.capture) return CUDA_SUCCESS;
   s.capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 CUresult forbid_captured(Event& e) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   if (!e.capture) return CUDA_SUCCESS;
   e.capture->invalid = true;
   return CUDA_ERROR_CAPTURED_EVENT;
@@ -79,7 +80,7 @@ CUresult forbid_captured(Event& e) {
 
 CUresult unsafe_in_capture() {
   if (!has_captures() || t_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   bool forbidden = false;
   for (Capture* c : captures()) {
     bool own = c->thread == std::this_thread::get_id();
@@ -94,7 +95,7 @@ CUresult unsafe_in_capture() {
 // Work must be complete before its stream is captured: the node must not park records of a captured
 // stream.
 CUresult join_capture(Stream& s, Event& e) {
-  std::unique_lock lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   if (!e.capture && !s.capture) return CUDA_ERROR_NOT_READY;
   if (!e.capture) {
     s.capture->invalid = true;
@@ -114,13 +115,13 @@ CUresult join_capture(Stream& s, Event& e) {
 }
 
 void record_captured_event(Stream& s, Event& e) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   e.capture = s.capture;
 }
 
 CUresult begin_capture(Stream& s, CUgraph given, CUstreamCaptureMode mode) {
   if (CUresult r = wait_for_submitted(&s)) return r;
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   if (s.capture) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
   capture->mode = mode;
@@ -136,13 +137,13 @@ CUresult begin_capture(Stream& s, CUgraph given, CUstreamCaptureMode mode) {
 }
 
 void cancel_capture(Stream& s) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   auto capture = s.capture;
   if (capture) remove_all_streams(*capture);
 }
 
 void leave_capture(Stream& s) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   auto capture = s.capture;
   if (!capture) return;
   if (capture->origin == &s) return remove_all_streams(*capture);
@@ -151,7 +152,7 @@ void leave_capture(Stream& s) {
 }
 
 CUresult check_capture_end(Stream& s, std::shared_ptr<Capture>& capture) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   capture = s.capture;
   if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->origin != &s) {
@@ -165,12 +166,12 @@ CUresult check_capture_end(Stream& s, std::shared_ptr<Capture>& capture) {
 }
 
 void end_capture(Capture& capture) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   remove_all_streams(capture);
 }
 
 CUstreamCaptureStatus capture_status(Stream& s) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   return !s.capture           ? CU_STREAM_CAPTURE_STATUS_NONE
          : s.capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                               : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -178,7 +179,7 @@ CUstreamCaptureStatus capture_status(Stream& s) {
 
 const CUgraphNode* set_capture_tail(Capture& capture, std::vector<CUgraphNode> nodes,
                                     const CUgraphEdgeData*& edges) {
-  std::lock_guard lock(captures_mutex());
+  MutexLock lock(captures_mutex());
   capture.tail = std::move(nodes);
   capture.edges.resize(capture.tail.size());
   edges = capture.edges.data();

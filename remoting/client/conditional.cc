@@ -27,14 +27,14 @@ CUresult add_conditional_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d,
   if (!bodies.ok()) return CUDA_ERROR_UNKNOWN;
   added->params.phGraph_out = p.phGraph_out = added->bodies.data();
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   model->conditionals.push_back(std::move(added));
   return CUDA_SUCCESS;
 }
 
 CUresult get_conditional_params(CUgraph g, CUgraphNode n, CUDA_CONDITIONAL_NODE_PARAMS& p) {
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   for (auto& c : model->conditionals)
     if (c->node == n) {
       p = c->params;

@@ -87,7 +87,7 @@ CUresult open_stream(Context* c, unsigned flags, int priority, StreamRef& out) {
 
 std::vector<StreamRef> streams_with_work(Context* c) {
   std::vector<StreamRef> streams{retain(&c->legacy)};
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   for (auto* list : {&c->streams, &c->ended_streams})
     streams.insert(streams.end(), list->begin(), list->end());
   return streams;

@@ -7,14 +7,13 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <mutex>
 #include <vector>
 
+#include "client/device.h"
 #include "client/stream.h"
+#include "mutex.h"
 
 namespace busbar::client {
-
-struct Device;
 
 struct Context {
   Device* device = nullptr;
@@ -24,10 +23,11 @@ struct Context {
   bool primary = false;
   std::atomic<bool> destroyed{false};
   Stream legacy;
-  std::mutex mutex;                      // guards the next two
-  std::vector<StreamRef> streams;        // created by the program; without `legacy`
-  std::vector<StreamRef> ended_streams;  // destroyed by the program; their work may still run
-  std::atomic<int> attached{1};          // references by cuCtxCreate and cuCtxAttach
+  Mutex mutex;
+  std::vector<StreamRef> streams GUARDED_BY(mutex);  // created by the program; without `legacy`
+  // Destroyed by the program; their work may still run.
+  std::vector<StreamRef> ended_streams GUARDED_BY(mutex);
+  std::atomic<int> attached{1};  // references by cuCtxCreate and cuCtxAttach
   std::atomic<int> non_blocking_streams{0};
   std::atomic<int> capturing_streams{0};  // blocking ones; the legacy stream must not be used
   void* handle = nullptr;
@@ -46,8 +46,8 @@ CUresult create_context(Device* d, unsigned flags, Context*& out);
 // Creates an inactive context on the node again, with new ids. Blocks for one round trip.
 CUresult activate_context(Context* c);
 
-// Return the primary context of a device. Its handle never changes. Call with the device's mutex.
-Context* primary_context(Device* d);
+// Return the primary context of a device. Its handle never changes.
+Context* primary_context(Device* d) REQUIRES(d->mutex);
 
 // Creates a stream on the node. The program does not know it, and no call waits for it, unless the
 // caller adds it to its context.

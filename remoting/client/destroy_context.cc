@@ -22,7 +22,7 @@ class NoForbiddenCalls {
 };
 
 std::vector<StreamRef> streams_of(Context* c) {
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   return c->streams;
 }
 }  // namespace

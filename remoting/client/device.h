@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "client/heap.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -28,10 +28,10 @@ struct Device {
   uint64_t arena = 0, arena_bytes = 0;  // reserved addresses
   std::unique_ptr<Heap> heap;           // in the arena; null: the node chooses addresses
 
-  std::mutex mutex;  // guards the following members
-  Context* primary = nullptr;
-  int primary_references = 0;
-  unsigned primary_flags = 0;
+  Mutex mutex;
+  std::atomic<Context*> primary{nullptr};  // set once, with the mutex
+  int primary_references GUARDED_BY(mutex) = 0;
+  unsigned primary_flags GUARDED_BY(mutex) = 0;
 };
 
 }  // namespace busbar::client

@@ -15,7 +15,8 @@ namespace busbar::client {
 
 namespace {
 uint32_t primary_context_id(const Device* d) {
-  return d->primary ? d->primary->id : 0;
+  Context* c = d->primary;
+  return c ? c->id : 0;
 }
 
 std::unique_ptr<Heap> make_heap(Device* d, uint64_t at, uint64_t bytes) {

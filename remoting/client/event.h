@@ -6,9 +6,9 @@
 #include <cuda.h>
 
 #include <memory>
-#include <mutex>
 
 #include "client/stream.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -19,10 +19,11 @@ struct Event {
   void* handle = nullptr;
   // Return whether other sessions may record the event and wait for it.
   bool shared() const { return flags & CU_EVENT_INTERPROCESS; }
-  std::mutex mutex;       // guards the following three members
-  StreamRef stream;       // of the newest record; null: never recorded
-  uint64_t position = 0;  // of the newest record
-  bool by_graph = false;  // recorded by a graph: it may complete before the launch does
+  Mutex mutex;
+  StreamRef stream GUARDED_BY(mutex);       // of the newest record; null: never recorded
+  uint64_t position GUARDED_BY(mutex) = 0;  // of the newest record
+  // Recorded by a graph: it may complete before the launch does.
+  bool by_graph GUARDED_BY(mutex) = false;
   // The capture in which it was last recorded; guarded by the mutex of capture.cc.
   std::shared_ptr<Capture> capture;
 };

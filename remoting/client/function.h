@@ -4,11 +4,11 @@
 // from any thread; one mutex, never held while another lock is taken.
 #pragma once
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "mutex.h"
 #include "wire/format.h"
 
 namespace busbar::client {
@@ -37,22 +37,22 @@ struct Function {
 class FunctionsById {
  public:
   void add(uint32_t id, Function* f) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     functions_[id] = f;
   }
   void remove(uint32_t id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     functions_.erase(id);
   }
   Function* get(uint32_t id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = functions_.find(id);
     return it == functions_.end() ? nullptr : it->second;
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<uint32_t, Function*> functions_;
+  Mutex mutex_;
+  std::unordered_map<uint32_t, Function*> functions_ GUARDED_BY(mutex_);
 };
 
 }  // namespace busbar::client

@@ -1,12 +1,12 @@
 #include "client/graph_memory.h"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "client/context.h"
 #include "client/device_memory.h"
 #include "client/session.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -21,11 +21,11 @@ struct Usage {
   uint64_t bytes = 0, high = 0;
 };
 struct Table {
-  std::mutex mutex;
-  std::map<uint64_t, std::weak_ptr<GraphMemory>> by_address;
-  std::map<uint64_t, GraphMemoryRef> live;
-  std::vector<Kept> kept;
-  std::map<const Device*, Usage> usage;
+  Mutex mutex;
+  std::map<uint64_t, std::weak_ptr<GraphMemory>> by_address GUARDED_BY(mutex);
+  std::map<uint64_t, GraphMemoryRef> live GUARDED_BY(mutex);
+  std::vector<Kept> kept GUARDED_BY(mutex);
+  std::map<const Device*, Usage> usage GUARDED_BY(mutex);
 };
 Table& table() {
   static auto* t = new Table;
@@ -34,7 +34,7 @@ Table& table() {
 
 // Takes kept memory of this size. Returns false if there is none that is no longer in use.
 bool take_kept(Context* c, uint64_t bytes, uint64_t& at) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   auto& kept = table().kept;
   auto it = std::find_if(kept.begin(), kept.end(), [&](Kept& k) {
     return k.bytes == bytes && k.context->device == c->device && k.done();
@@ -52,7 +52,7 @@ CUresult allocate_new(Context* c, uint64_t bytes, uint64_t& at) {
     r = allocate_device_memory(c, bytes, at);
   }
   if (r) return r;
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   Usage& u = table().usage[c->device];
   u.bytes += bytes;
   u.high = std::max(u.high, u.bytes);
@@ -75,7 +75,7 @@ bool allocates(const MemoryNodes& nodes, const GraphMemoryRef& memory) {
 GraphMemory::~GraphMemory() {
   session()->addresses.remove(at, Region::device);
   Heap::Done done = submitted_work_done(context);
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   table().by_address.erase(at);
   table().kept.push_back({context, at, bytes, std::move(done)});
 }
@@ -86,32 +86,32 @@ CUresult allocate_graph_memory(Context* c, uint64_t bytes, GraphMemoryRef& out) 
     if (CUresult r = allocate_new(c, bytes, at)) return r;
   session()->addresses.add({Region::device, at, bytes, 0, c, 0});
   out = std::make_shared<GraphMemory>(c, at, bytes);
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   table().by_address[at] = out;
   return CUDA_SUCCESS;
 }
 
 GraphMemoryRef find_graph_memory(uint64_t at) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   auto it = table().by_address.find(at);
   return it == table().by_address.end() ? nullptr : it->second.lock();
 }
 
 CUresult note_free_node(GraphMemory& memory) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   if (memory.has_free_node) return CUDA_ERROR_INVALID_VALUE;
   memory.has_free_node = true;
   return CUDA_SUCCESS;
 }
 
 void forget_free_node(GraphMemory& memory) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   memory.has_free_node = false;
 }
 
 CUresult launch_memory_nodes(const MemoryNodes& nodes, bool frees_first) {
   std::vector<GraphMemoryRef> freed;  // released after the lock
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [node, n] : nodes) {
     bool valid =
         n.frees ? n.memory->live || allocates(nodes, n.memory) : !n.memory->live || frees_first;
@@ -132,7 +132,7 @@ CUresult launch_memory_nodes(const MemoryNodes& nodes, bool frees_first) {
 bool free_graph_memory(uint64_t at, CUresult& result) {
   GraphMemoryRef memory = find_graph_memory(at), last;
   if (!memory) return false;
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   result = memory->live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   memory->live = false;
   if (auto entry = table().live.extract(at)) last = std::move(entry.mapped());
@@ -140,24 +140,24 @@ bool free_graph_memory(uint64_t at, CUresult& result) {
 }
 
 uint64_t graph_memory_bytes(const Device* d) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   return table().usage[d].bytes;
 }
 
 uint64_t graph_memory_high(const Device* d) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   return table().usage[d].high;
 }
 
 void reset_graph_memory_high(const Device* d) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   table().usage[d].high = table().usage[d].bytes;
 }
 
 void trim_graph_memory(const Device* d) {
   std::vector<Kept> removed;
   {
-    std::lock_guard lock(table().mutex);
+    MutexLock lock(table().mutex);
     auto& kept = table().kept;
     auto end = std::partition(kept.begin(), kept.end(),
                               [&](const Kept& k) { return k.context->device != d; });

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "client/session.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
 namespace {
 struct Models {
-  std::mutex mutex;
-  std::unordered_map<const void*, std::shared_ptr<GraphModel>> by_handle;
+  Mutex mutex;
+  std::unordered_map<const void*, std::shared_ptr<GraphModel>> by_handle GUARDED_BY(mutex);
 };
 Models& models() {
   static auto* m = new Models;
@@ -18,7 +19,7 @@ Models& models() {
 }
 
 std::shared_ptr<GraphModel> find_or_create(const void* handle) {
-  std::lock_guard lock(models().mutex);
+  MutexLock lock(models().mutex);
   auto& m = models().by_handle[handle];
   if (!m) m = std::make_shared<GraphModel>();
   return m;
@@ -36,7 +37,7 @@ std::vector<CUgraph> graphs_inside(const GraphContents& contents, CUgraphNode n 
 
 GraphContents contents_of(CUgraph g) {
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   return *model;
 }
 
@@ -72,7 +73,7 @@ std::shared_ptr<GraphModel> model_of_node(CUgraphNode n) {
 }
 
 void set_model(CUgraph g, std::shared_ptr<GraphModel> model) {
-  std::lock_guard lock(models().mutex);
+  MutexLock lock(models().mutex);
   models().by_handle[g] = std::move(model);
 }
 
@@ -102,7 +103,7 @@ void describe_clone(CUgraph from, CUgraph to) {
     CUgraph copy;
     if (cuGraphNodeFindInClone(&n, node, to) || cuGraphChildGraphNodeGetGraph(n, &copy)) continue;
     describe_clone(child, copy);
-    std::lock_guard lock(model->mutex);
+    MutexLock lock(model->mutex);
     model->children[n] = copy;
   }
 }
@@ -111,7 +112,7 @@ void hold_user_objects(CUgraphExec e, CUgraph g) {
   UserObjects replaced = remove_user_objects(e);
   share_all_user_objects(g, e);
   auto model = model_of(e);
-  std::unique_lock lock(model->mutex);
+  MutexLock lock(model->mutex);
   model->has_objects = has_user_objects(e);
   Launches launches = model->launches;
   lock.unlock();
@@ -120,12 +121,12 @@ void hold_user_objects(CUgraphExec e, CUgraph g) {
 
 bool has_memory_nodes(CUgraph g) {
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   return !model->memory.empty();
 }
 
 void remove_node(GraphModel& model, CUgraphNode n) {
-  std::lock_guard lock(model.mutex);
+  MutexLock lock(model.mutex);
   model.queried_params.erase(n);
   model.children.erase(n);
   std::erase_if(model.copies, [n](auto& c) { return c.node == n; });
@@ -134,7 +135,7 @@ void remove_node(GraphModel& model, CUgraphNode n) {
 }
 
 RemovedGraphs::RemovedGraphs(GraphModel& model, CUgraphNode n) {
-  std::unique_lock lock(model.mutex);
+  MutexLock lock(model.mutex);
   auto inside = graphs_inside(model, n);
   lock.unlock();
   for (CUgraph g : inside) remove(g);
@@ -142,7 +143,7 @@ RemovedGraphs::RemovedGraphs(GraphModel& model, CUgraphNode n) {
 
 void RemovedGraphs::remove(const void* handle) {
   State state{handle, remove_user_objects(handle), nullptr};
-  std::unique_lock lock(models().mutex);
+  MutexLock lock(models().mutex);
   auto entry = models().by_handle.extract(handle);
   lock.unlock();
   if (entry) state.model = std::move(entry.mapped());
@@ -152,14 +153,19 @@ void RemovedGraphs::remove(const void* handle) {
     for (CUgraph inside : graphs_inside(*model)) remove(inside);
 }
 
+static Launches launches_of(GraphModel& model) {
+  MutexLock lock(model.mutex);
+  return model.launches;
+}
+
 CUresult RemovedGraphs::finish(CUresult result) {
   for (auto& state : states_) {
     if (!result) {
-      release_after(std::move(state.objects), state.model ? state.model->launches : Launches{});
+      release_after(std::move(state.objects), state.model ? launches_of(*state.model) : Launches{});
       continue;
     }
     restore_user_objects(state.handle, std::move(state.objects));
-    std::lock_guard lock(models().mutex);
+    MutexLock lock(models().mutex);
     if (state.model) models().by_handle[state.handle] = std::move(state.model);
   }
   return result;

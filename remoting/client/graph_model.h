@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "client/graph_lifetime.h"
 #include "client/graph_memory.h"
 #include "client/rows.h"
 #include "client/user_object.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -58,12 +58,12 @@ struct GraphContents {
 };
 
 struct GraphModel : GraphContents {
-  std::mutex mutex;
-  std::map<CUgraphNode, NodeParams> queried_params;
-  std::weak_ptr<GraphModel> exec;  // the newest executable graph of a graph
-  bool frees_first = false;        // of an executable graph: AUTO_FREE_ON_LAUNCH
-  bool has_objects = false;        // of an executable graph: launches are recorded
-  Launches launches;
+  Mutex mutex;
+  std::map<CUgraphNode, NodeParams> queried_params GUARDED_BY(mutex);
+  std::weak_ptr<GraphModel> exec GUARDED_BY(mutex);  // the newest executable graph of a graph
+  bool frees_first GUARDED_BY(mutex) = false;        // of an executable graph: AUTO_FREE_ON_LAUNCH
+  bool has_objects GUARDED_BY(mutex) = false;  // of an executable graph: launches are recorded
+  Launches launches GUARDED_BY(mutex);
 };
 
 // Return the model of a graph; created on first use.

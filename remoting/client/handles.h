@@ -6,8 +6,9 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -28,7 +29,7 @@ class Handles {
  public:
   // Returns a new handle. The object must stay valid until its handle is removed.
   void* add(T* object) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     uint32_t index;
     if (!free_.empty()) {
       index = free_.back();
@@ -55,7 +56,7 @@ class Handles {
   }
 
   std::vector<T*> all() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<T*> list;
     for (uint32_t i = 0; i < count_; ++i)
       if (T* object = slot(i).object.load(std::memory_order_acquire)) list.push_back(object);
@@ -64,7 +65,7 @@ class Handles {
 
   // Invalidates a handle and returns its object, or null if the handle is not valid.
   T* remove(const void* handle) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     T* object = get(handle);
     if (!object) return nullptr;
     uint32_t index = (uint32_t)(uint64_t)handle - 1;
@@ -85,9 +86,9 @@ class Handles {
     return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];
   }
   mutable std::atomic<Slot*> chunks_[kChunks] = {};
-  mutable std::mutex mutex_;
-  std::vector<uint32_t> free_;
-  uint32_t count_ = 0;
+  mutable Mutex mutex_;
+  std::vector<uint32_t> free_ GUARDED_BY(mutex_);
+  uint32_t count_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace busbar::client

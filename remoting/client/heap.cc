@@ -79,12 +79,12 @@ Heap::Place Heap::best_place(uint64_t bytes) const {
   return best;
 }
 
-// Releases the lock while it waits for the node. The gap belongs to the request meanwhile.
-bool Heap::take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks) {
+// Releases the mutex while it waits for the node. The gap belongs to the request meanwhile.
+bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
   remove(gaps_, at, bytes);
-  lock.unlock();
+  mutex_.unlock();
   CUresult r = lease_(at, bytes, asks);
-  lock.lock();
+  mutex_.lock();
   if (r) {
     add(gaps_, at, bytes);
     return false;
@@ -98,33 +98,33 @@ bool Heap::take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks) {
 }
 
 // Takes the end of the smallest gap that has room.
-bool Heap::add_own_lease(Lock& lock, uint64_t bytes) {
+bool Heap::add_own_lease(uint64_t bytes) {
   uint64_t own = round_up(bytes, wire::kGranularity);
   auto best = gaps_.end();
   for (auto it = gaps_.begin(); it != gaps_.end(); ++it)
     if (it->second >= own && (best == gaps_.end() || it->second < best->second)) best = it;
-  return best != gaps_.end() && take_lease(lock, best->first + best->second - own, own, false);
+  return best != gaps_.end() && take_lease(best->first + best->second - own, own, false);
 }
 
 // Requests a lease of `growth` bytes, or of the needed size when the node refuses more.
-bool Heap::add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth) {
+bool Heap::add_shared_lease(uint64_t bytes, uint64_t growth) {
   Place place = best_place(bytes);
   if (!place.least) return false;
   uint64_t want = std::clamp(growth, place.least, place.most);
-  return take_lease(lock, place.at, want, false) ||
-         (want > place.least && take_lease(lock, place.at, place.least, false));
+  return take_lease(place.at, want, false) ||
+         (want > place.least && take_lease(place.at, place.least, false));
 }
 
 // Leases grow with the memory in use, so that small programs take little and others seldom wait.
-bool Heap::add_lease(Lock& lock, uint64_t bytes) {
+bool Heap::add_lease(uint64_t bytes) {
   uint64_t growth = std::min(leased_, wire::kLeaseBytes);
-  return bytes > growth ? add_own_lease(lock, bytes) : add_shared_lease(lock, bytes, growth);
+  return bytes > growth ? add_own_lease(bytes) : add_shared_lease(bytes, growth);
 }
 
 // The same with all memory that is left, and with `asks` with what other sessions do not use.
-bool Heap::add_last_lease(Lock& lock, uint64_t bytes, bool asks) {
+bool Heap::add_last_lease(uint64_t bytes, bool asks) {
   Place place = best_place(bytes);
-  return place.least && take_lease(lock, place.at, place.least, asks);
+  return place.least && take_lease(place.at, place.least, asks);
 }
 
 void Heap::reclaim_completed() {
@@ -177,7 +177,7 @@ bool Heap::return_surplus(uint64_t keep) {
 // Waits for the work that blocks freed ranges.
 void Heap::drain_pending(const std::function<void()>& drain) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     reclaim_completed();
     if (pending_.empty()) return;
   }
@@ -187,12 +187,12 @@ void Heap::drain_pending(const std::function<void()>& drain) {
 // Allocates a range in new leases. They may have become too small when they arrive, because other
 // threads take free memory beside them. The last attempt leaves nothing unused.
 bool Heap::allocate_leased(uint64_t bytes, uint64_t& at, bool is_last, bool asks) {
-  std::lock_guard growing(growth_mutex_);
-  Lock lock(mutex_);
+  MutexLock growing(growth_mutex_);
+  MutexLock lock(mutex_);
   reclaim_completed();
   if (allocate_free(bytes, at, is_last)) return true;
   if (is_last) return_empty_leases(0);  // several small leases may make room for a large one
-  while (is_last ? add_last_lease(lock, bytes, asks) : add_lease(lock, bytes))
+  while (is_last ? add_last_lease(bytes, asks) : add_lease(bytes))
     if (allocate_free(bytes, at, true)) return true;
   return allocate_free(bytes, at, true);
 }
@@ -202,7 +202,7 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
   uint64_t need = round_up(bytes, kAlign);
   if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return_surplus(wire::kLeaseBytes);
     if (allocate_free(need, at, false)) return CUDA_SUCCESS;
   }
@@ -213,29 +213,29 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done, bool is_exceeded) {
   uint64_t n = round_up(bytes, kAlign);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   pending_.push_back({at, n, freed_++, std::move(done)});
   return_surplus(is_exceeded ? 0 : wire::kLeaseBytes);
 }
 
 bool Heap::return_unused() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return return_surplus(0);
 }
 
 uint64_t Heap::freed() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return freed_;
 }
 
 size_t Heap::pending(uint64_t count) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return (size_t)std::ranges::count_if(pending_,
                                        [&](auto& p) { return p.number < count && !p.done(); });
 }
 
 uint64_t Heap::unused_bytes() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t total = 0;
   for (auto& [at, bytes] : free_)
     if (bytes >= wire::kGranularity) total += bytes;

@@ -14,9 +14,9 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "mutex.h"
 #include "wire/format.h"
 
 namespace busbar::client {
@@ -58,36 +58,38 @@ class Heap {
   };
   static void add(Ranges& ranges, uint64_t at, uint64_t bytes);
   static void remove(Ranges& ranges, uint64_t at, uint64_t bytes);
-  bool is_for_large(uint64_t at) const;
-  bool allocate_free(uint64_t bytes, uint64_t& at, bool anywhere);
-  Place best_place(uint64_t bytes) const;
-  bool allocate_leased(uint64_t bytes, uint64_t& at, bool is_last, bool asks);
-  using Lock = std::unique_lock<std::mutex>;
-  bool take_lease(Lock& lock, uint64_t at, uint64_t bytes, bool asks);
-  bool add_own_lease(Lock& lock, uint64_t bytes);
-  bool add_shared_lease(Lock& lock, uint64_t bytes, uint64_t growth);
-  bool add_lease(Lock& lock, uint64_t bytes);
-  bool add_last_lease(Lock& lock, uint64_t bytes, bool asks);
-  void reclaim_completed();
+  bool is_for_large(uint64_t at) const REQUIRES(mutex_);
+  bool allocate_free(uint64_t bytes, uint64_t& at, bool anywhere) REQUIRES(mutex_);
+  Place best_place(uint64_t bytes) const REQUIRES(mutex_);
+  bool allocate_leased(uint64_t bytes, uint64_t& at, bool is_last, bool asks) EXCLUDES(mutex_);
+  bool take_lease(uint64_t at, uint64_t bytes, bool asks) REQUIRES(mutex_);
+  bool add_own_lease(uint64_t bytes) REQUIRES(mutex_);
+  bool add_shared_lease(uint64_t bytes, uint64_t growth) REQUIRES(mutex_);
+  bool add_lease(uint64_t bytes) REQUIRES(mutex_);
+  bool add_last_lease(uint64_t bytes, bool asks) REQUIRES(mutex_);
+  void reclaim_completed() REQUIRES(mutex_);
   void drain_pending(const std::function<void()>& drain);
-  bool return_empty_leases(uint64_t keep);
-  bool return_surplus(uint64_t keep);
+  bool return_empty_leases(uint64_t keep) REQUIRES(mutex_);
+  bool return_surplus(uint64_t keep) REQUIRES(mutex_);
   const Lease lease_;
   const ReturnLease return_lease_;
-  std::mutex growth_mutex_;  // held by the thread that requests leases; taken before `mutex_`
-  std::mutex mutex_;         // guards the following members
-  uint64_t leased_ = 0, free_bytes_ = 0;  // bytes of `leases_` and of `free_`
-  uint64_t large_leases_ = 0;             // number of those of large allocations
-  bool reclaimed_ = false;                // ranges became free since unused leases were searched
-  Ranges leases_;
-  Ranges free_, gaps_;  // leased and unused; neither leased nor requested. Neighbours are merged.
+  Mutex growth_mutex_;  // held by the thread that requests leases; taken before `mutex_`
+  Mutex mutex_;
+  uint64_t leased_ GUARDED_BY(mutex_) = 0;        // bytes of `leases_`
+  uint64_t free_bytes_ GUARDED_BY(mutex_) = 0;    // bytes of `free_`
+  uint64_t large_leases_ GUARDED_BY(mutex_) = 0;  // number of those of large allocations
+  // Ranges became free since unused leases were searched.
+  bool reclaimed_ GUARDED_BY(mutex_) = false;
+  Ranges leases_ GUARDED_BY(mutex_);
+  // Leased and unused; neither leased nor requested. Neighbours are merged.
+  Ranges free_ GUARDED_BY(mutex_), gaps_ GUARDED_BY(mutex_);
   struct Pending {
     uint64_t at, bytes;
     uint64_t number;  // of freed ranges before this one
     Done done;
   };
-  std::vector<Pending> pending_;  // freed, possibly still accessed
-  uint64_t freed_ = 0;
+  std::vector<Pending> pending_ GUARDED_BY(mutex_);  // freed, possibly still accessed
+  uint64_t freed_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace busbar::client

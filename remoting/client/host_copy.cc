@@ -12,7 +12,7 @@ CUresult add_host_copy(Call& call, GraphModel& model, bool in, const Rows& rows,
   e.put(call.reply_id()).put(staging).put<uint32_t>(0).put(rows.bytes());
   call.send_and_wait(e.finish(), e.size());
   if (call.status()) return call.status();
-  std::lock_guard lock(model.mutex);
+  MutexLock lock(model.mutex);
   model.copies.push_back({staging, in, false, rows, node});
   call.link()->register_staging(staging, rows);
   return CUDA_SUCCESS;

@@ -8,6 +8,7 @@
 #include "client/context.h"
 #include "client/graph_input.h"
 #include "client/link.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -24,16 +25,16 @@ struct HostFunctions {
     StreamRef stream;
     Link* link;
   };
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable changed;
-  std::unordered_map<uint64_t, Entry> of_streams;
-  std::unordered_map<uint64_t, GraphFunction> of_graphs;
-  std::deque<std::function<void()>> ready;  // calls that the node has requested
+  std::unordered_map<uint64_t, Entry> of_streams GUARDED_BY(mutex);
+  std::unordered_map<uint64_t, GraphFunction> of_graphs GUARDED_BY(mutex);
+  std::deque<std::function<void()>> ready GUARDED_BY(mutex);  // calls that the node has requested
 
   void run() {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     for (;;) {
-      changed.wait(lock, [&] { return !ready.empty(); });
+      while (ready.empty()) changed.wait(lock);
       auto work = std::move(ready.front());
       ready.pop_front();
       lock.unlock();
@@ -42,7 +43,7 @@ struct HostFunctions {
     }
   }
   void post(std::function<void()> work) {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     ready.push_back(std::move(work));
     changed.notify_one();
   }
@@ -65,7 +66,7 @@ void report_done(Link* link, wire::Op op, uint64_t id) {
 
 void run_on_stream(uint64_t id) {
   HostFunctions& h = host_functions();
-  std::unique_lock lock(h.mutex);
+  MutexLock lock(h.mutex);
   auto it = h.of_streams.find(id);
   if (it == h.of_streams.end()) return;
   auto e = std::move(it->second);
@@ -78,7 +79,7 @@ void run_on_stream(uint64_t id) {
 
 void run_in_graph(uint64_t id, uint64_t round) {
   HostFunctions& h = host_functions();
-  std::unique_lock lock(h.mutex);
+  MutexLock lock(h.mutex);
   auto it = h.of_graphs.find(id);
   if (it == h.of_graphs.end()) return;
   GraphFunction f = it->second;
@@ -86,7 +87,7 @@ void run_in_graph(uint64_t id, uint64_t round) {
   f.params.fn(f.params.userData);
   std::vector<HostCopy> copies;
   {
-    std::lock_guard model_lock(f.model->mutex);
+    MutexLock model_lock(f.model->mutex);
     copies = f.model->copies;
   }
   for (auto& c : copies)
@@ -107,7 +108,7 @@ void start_host_functions(Link* link) {
 uint64_t register_stream_function(Link* link, Stream* s, std::function<void()> f) {
   uint64_t id = link->next_id();
   HostFunctions& h = host_functions();
-  std::lock_guard lock(h.mutex);
+  MutexLock lock(h.mutex);
   h.of_streams[id] = {std::move(f), retain(s), link};
   s->host_functions++;
   return id;
@@ -117,14 +118,14 @@ uint64_t register_graph_function(Link* link, CUhostFn f, void* data,
                                  const std::shared_ptr<GraphModel>& model) {
   uint64_t id = link->next_id();
   HostFunctions& h = host_functions();
-  std::lock_guard lock(h.mutex);
+  MutexLock lock(h.mutex);
   h.of_graphs[id] = {{f, data}, link, model};
   return id;
 }
 
 bool find_graph_function(uint64_t id, CUDA_HOST_NODE_PARAMS& out) {
   HostFunctions& h = host_functions();
-  std::lock_guard lock(h.mutex);
+  MutexLock lock(h.mutex);
   auto it = h.of_graphs.find(id);
   if (it == h.of_graphs.end()) return false;
   out = it->second.params;
@@ -134,7 +135,7 @@ bool find_graph_function(uint64_t id, CUDA_HOST_NODE_PARAMS& out) {
 CUresult wait_for_host_functions(Context* c, Stream* s) {
   bool pending = s->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
   if (!pending) {
-    std::lock_guard lock(c->mutex);
+    MutexLock lock(c->mutex);
     for (auto* list : {&c->streams, &c->ended_streams})
       for (auto& other : *list) pending |= other->host_functions.load() > 0;
   }

@@ -12,7 +12,7 @@ constexpr uint64_t kPieceBytes = 64 << 10;  // else each of many small ones woul
 }  // namespace
 
 bool KernelOutput::empty() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return pending_.empty() && !writing_;
 }
 
@@ -21,7 +21,7 @@ void KernelOutput::write() {
   std::deque<std::string> pieces;
   uint64_t dropped;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     pieces.swap(pending_);
     dropped = std::exchange(dropped_bytes_, 0);
     pending_bytes_ = 0;
@@ -32,11 +32,10 @@ void KernelOutput::write() {
             (unsigned long long)dropped);
   for (auto& piece : pieces) std::fwrite(piece.data(), 1, piece.size(), stdout);
   std::fflush(stdout);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   writing_ = false;
 }
 
-// Call with mutex_.
 void KernelOutput::drop_oldest() {
   uint64_t bytes = pending_.front().size();
   pending_.pop_front();
@@ -46,7 +45,7 @@ void KernelOutput::drop_oldest() {
 
 void KernelOutput::add(const uint8_t* bytes, uint64_t n) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (pending_.empty() || pending_.back().size() + n > kPieceBytes) pending_.emplace_back();
     pending_.back().append((const char*)bytes, n);
     pending_bytes_ += n;

@@ -9,8 +9,9 @@
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
+
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -27,12 +28,13 @@ class KernelOutput {
  private:
   bool empty();
   void write();
-  void drop_oldest();
-  std::mutex mutex_;
-  std::deque<std::string> pending_;  // of one add(), or of several small ones
-  uint64_t pending_bytes_ = 0;
-  uint64_t dropped_bytes_ = 0;  // before `pending_`
-  bool writing_ = false;        // a thread with the lock of stdout writes what was pending
+  void drop_oldest() REQUIRES(mutex_);
+  Mutex mutex_;
+  std::deque<std::string> pending_ GUARDED_BY(mutex_);  // of one add(), or of several small ones
+  uint64_t pending_bytes_ GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_bytes_ GUARDED_BY(mutex_) = 0;  // before `pending_`
+  // A thread with the lock of stdout writes what was pending.
+  bool writing_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace busbar::client

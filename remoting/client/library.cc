@@ -8,7 +8,7 @@ namespace busbar::client {
 
 namespace {
 CUresult try_module_of(Library* l, Context* c, Attempt attempt, Module*& out) {
-  std::lock_guard lock(l->mutex);
+  MutexLock lock(l->mutex);
   std::erase_if(l->modules, [](auto& m) { return m.generation != m.context->generation; });
   for (auto& loaded : l->modules)
     if (loaded.context == c) {

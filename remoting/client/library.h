@@ -5,12 +5,12 @@
 #pragma once
 #include <cuda.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/module.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -20,14 +20,14 @@ struct Library {
   std::string image;
   JitOptions options;
   void* handle = nullptr;
-  std::mutex mutex;  // guards the following members
+  Mutex mutex;
   struct Loaded {
     Context* context;
     uint64_t generation;  // of the context at the load; later contexts do not have the module
     Module* module;
   };
-  std::vector<Loaded> modules;
-  std::vector<std::pair<std::string, Kernel*>> kernels;  // by name
+  std::vector<Loaded> modules GUARDED_BY(mutex);
+  std::vector<std::pair<std::string, Kernel*>> kernels GUARDED_BY(mutex);  // by name
 };
 
 struct Kernel {

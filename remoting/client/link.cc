@@ -150,7 +150,7 @@ uint64_t Link::submit_part(const wire::RecordHeader& head, const uint8_t* payloa
 // The node puts the parts before the payload of the next record with the flag, so those of two
 // records must not mix.
 uint64_t Link::submit_in_parts(const uint8_t* record, uint32_t bytes) {
-  std::lock_guard one(parts_mutex_);
+  MutexLock one(parts_mutex_);
   wire::RecordHeader head, part{0, (uint16_t)wire::Op::part, 0, 0, wire::kNoStream};
   std::memcpy(&head, record, sizeof head);
   head.flags = wire::kInParts;
@@ -164,7 +164,7 @@ void Link::wait_while_paused(const uint8_t* record) {
   wire::RecordHeader head;
   std::memcpy(&head, record, sizeof head);
   wait_until([&] {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return !paused_.count(head.stream) && !paused_.count(wire::kAllStreams);
   });
 }
@@ -175,20 +175,20 @@ Reply Link::call(uint64_t id, const uint8_t* record, uint32_t bytes) {
   std::atomic_ref<uint32_t> status(reply.status);
   reply.status = kPending;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     replies_[id] = &reply;
   }
   count_wait();
   if (submit_now(record, bytes))
     wait_until([&] { return status.load(std::memory_order_acquire) != kPending; });
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   replies_.erase(id);
   if (reply.status == kPending) reply.status = error() ? error() : CUDA_ERROR_DEVICE_UNAVAILABLE;
   return reply;
 }
 
 void Link::track(uint32_t stream, Progress* progress) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (progress)
     progress_[stream] = progress;
   else
@@ -210,7 +210,8 @@ void Link::close() {
 }
 
 // The TLS connections stay as they are: a thread that the child does not have may have been using
-// them. After an error that thread closes the socket, whose number may belong to another file.
+// them, with the mutex. After an error that thread closes the socket, whose number may belong to
+// another file.
 void Link::close_after_fork() {
   if (!error()) ::close(socket_);
   if (!error() && bulk_open_) ::close(bulk_.fd());

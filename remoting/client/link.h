@@ -6,12 +6,12 @@
 //
 // Thread safety: public members may be called from any thread, except open(), which must come
 // first. submit() takes no lock; it blocks while the ring is full or the node has too many records.
-// call(), wait_until(), upload() and write_shared_chunk() block. Locks: mutex_ guards replies,
-// progress and transfers and is held while no other lock is taken. receive_mutex_ is held by the
-// thread that reads frames from shared memory; mutex_ may be taken under it. bulk_open_mutex_ is
-// held by the thread that opens the bulk connection, bulk_send_mutex_ by the thread that sends on
-// it, which may wait for credit, and bulk_mutex_ during one operation on that connection.
-// parts_mutex_ is held by the thread that submits a record in parts.
+// call(), wait_until(), upload() and write_shared_chunk() block. Locks: mutex_ is held while no
+// other lock is taken. receive_mutex_ is held by the thread that reads frames from shared memory;
+// mutex_ may be taken under it. bulk_open_mutex_ is held by the thread that opens the bulk
+// connection, bulk_send_mutex_ by the thread that sends on it, which may wait for credit, and
+// bulk_mutex_ during one operation on that connection. parts_mutex_ is held by the thread that
+// submits a record in parts.
 #pragma once
 #include <cuda.h>
 
@@ -20,7 +20,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -33,6 +32,7 @@
 #include "client/reply_order.h"
 #include "client/rows.h"
 #include "client/ticket_file.h"
+#include "mutex.h"
 #include "transport/ring.h"
 #include "transport/shared_memory.h"
 #include "transport/tls.h"
@@ -111,7 +111,7 @@ class Link {
   }
   // Return whether a transfer is still to write to a range of host memory.
   bool is_receiving(const uint8_t* host, uint64_t bytes) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return std::ranges::any_of(incoming_, [&](auto& entry) {
       const Rows& to = entry.second.to;
       return to.base < host + bytes && host < to.base + to.span();
@@ -119,12 +119,12 @@ class Link {
   }
   // Return whether bytes of a transfer are still to come.
   bool is_expected(uint64_t transfer) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return incoming_.count(transfer) > 0;
   }
   // Registers the host memory behind a staging buffer of a graph, for the life of the link.
   void register_staging(uint32_t staging, const Rows& rows) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     staged_[staging] = rows;
   }
   // Copies bytes into a chunk of shared memory. Returns the value that a record carries instead of
@@ -157,7 +157,7 @@ class Link {
   void close();
   // In a forked child, closes the connections that the child inherited and sends nothing: the
   // session ends with its program. Only release_after_fork() may be called from then on.
-  void close_after_fork();
+  void close_after_fork() NO_THREAD_SAFETY_ANALYSIS;
   void release_after_fork();  // the memory of the link
   bool is_session(const uint8_t* id) const {
     return !__builtin_memcmp(id, session_id_, sizeof session_id_);
@@ -193,14 +193,15 @@ class Link {
     }).detach();
   }
   uint64_t submit_in_parts(const uint8_t* record, uint32_t bytes);
-  uint64_t submit_part(const wire::RecordHeader& head, const uint8_t* payload, uint32_t bytes);
+  uint64_t submit_part(const wire::RecordHeader& head, const uint8_t* payload, uint32_t bytes)
+      REQUIRES(parts_mutex_);
   static void block_signals();
   void start_threads();
 
   // link_shared.cc
   void run_shared();
   void watch_socket();
-  bool receive_shared();
+  bool receive_shared() REQUIRES(receive_mutex_);
   bool end_without_frames();
   void read_frames();
   bool poll_until(const std::function<bool()>& done);
@@ -226,19 +227,20 @@ class Link {
 
   // link_bulk.cc
   bool open_bulk(int patience_ms);
-  bool connect_bulk();
+  bool connect_bulk() REQUIRES(bulk_open_mutex_);
   bool read_bulk(void* p, size_t n);
   bool receive_bulk_chunk();
   void wait_for_bulk(uint64_t bytes);
   void fail_bulk();
-  bool write_bulk(const void* p, size_t n);
-  bool flush_bulk();
+  bool write_bulk(const void* p, size_t n) REQUIRES(bulk_send_mutex_);
+  bool flush_bulk() REQUIRES(bulk_send_mutex_);
+  int bulk_fd();
 
   const AddressMap& addresses_;
   std::unique_ptr<transport::Ring> ring_;  // with TLS: records that the link's thread sends
   transport::Ring* records_ = nullptr;     // `ring_`, or the ring in shared memory
   std::unique_ptr<transport::SharedMemory> shared_;  // null: records and frames travel over TLS
-  std::mutex receive_mutex_;
+  Mutex receive_mutex_;
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> polling_{false};  // a waiting thread reads the frames for all others
   int socket_ = -1;
@@ -251,17 +253,18 @@ class Link {
   std::atomic<bool> any_paused_{false};  // `paused_` is not empty
   std::atomic<uint32_t> epoch_{0};       // futex word: incremented after received frames
   std::atomic<uint32_t> sleepers_{0};    // threads that wait on `epoch_`
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, Reply*> replies_;      // by reply id
-  std::unordered_map<uint32_t, Progress*> progress_;  // by stream
-  std::unordered_set<uint32_t> paused_;  // streams of which the node has too many records
+  Mutex mutex_;
+  std::unordered_map<uint64_t, Reply*> replies_ GUARDED_BY(mutex_);      // by reply id
+  std::unordered_map<uint32_t, Progress*> progress_ GUARDED_BY(mutex_);  // by stream
+  // Streams of which the node has too many records.
+  std::unordered_set<uint32_t> paused_ GUARDED_BY(mutex_);
   struct Incoming {
     Rows to;
     uint64_t offset, bytes, left;
     SecondTarget second;
   };
-  std::unordered_map<uint64_t, Incoming> incoming_;  // by transfer
-  std::unordered_map<uint32_t, Rows> staged_;        // by staging buffer
+  std::unordered_map<uint64_t, Incoming> incoming_ GUARDED_BY(mutex_);  // by transfer
+  std::unordered_map<uint32_t, Rows> staged_ GUARDED_BY(mutex_);        // by staging buffer
   std::atomic<bool> closing_{false};
   std::atomic<uint32_t> memory_wanted_{0};  // futex word: times that a thread is to answer
   std::atomic<int> threads_{0};
@@ -271,12 +274,12 @@ class Link {
   ReplyOrder order_;
   std::array<Partition, wire::kMaxDevices> partitions_;  // by device of the node
   uint8_t session_id_[16] = {};
-  std::mutex parts_mutex_;
-  std::mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;
-  transport::Tls bulk_;
+  Mutex parts_mutex_;
+  Mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;
+  transport::Tls bulk_ GUARDED_BY(bulk_mutex_);
   std::atomic<bool> bulk_open_{false};
-  uint64_t bulk_sent_ = 0;     // bytes since the start; guarded by bulk_send_mutex_
-  uint64_t bulk_counter_ = 0;  // of bulk connections; guarded by bulk_open_mutex_
+  uint64_t bulk_sent_ GUARDED_BY(bulk_send_mutex_) = 0;      // bytes since the start
+  uint64_t bulk_counter_ GUARDED_BY(bulk_open_mutex_) = 0;   // of bulk connections
   std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};  // bytes since the start
 };
 

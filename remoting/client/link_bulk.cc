@@ -43,7 +43,7 @@ bool send_preamble(int fd, const uint8_t (&session_id)[16], uint64_t counter,
 // goes on. Never waits for a transfer. False when the session or the time is over.
 bool Link::open_bulk(int patience_ms) {
   if (bulk_open_) return true;
-  std::lock_guard one(bulk_open_mutex_);
+  MutexLock one(bulk_open_mutex_);
   SigpipeGuard no_sigpipe;
   int64_t end_ms = transport::now_ms() + patience_ms;
   while (!bulk_open_ && !connect_bulk()) {
@@ -67,7 +67,7 @@ bool Link::connect_bulk() {
   if (!Tls::open_with_key(fd, transport::Role::client, key, kHandshakeMs, tls, error)) return false;
   tls.batch_writes();
   {
-    std::lock_guard lock(bulk_mutex_);
+    MutexLock lock(bulk_mutex_);
     bulk_ = std::move(tls);
   }
   bulk_open_ = true;
@@ -96,17 +96,23 @@ void Link::fail_bulk() {
   fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node broke");
 }
 
+// The connection is another one after a break.
+int Link::bulk_fd() {
+  MutexLock lock(bulk_mutex_);
+  return bulk_.fd();
+}
+
 bool Link::read_bulk(void* p, size_t n) {
   auto* at = (uint8_t*)p;
   while (n) {
     ssize_t k;
     {
-      std::lock_guard lock(bulk_mutex_);
+      MutexLock lock(bulk_mutex_);
       k = bulk_.read_some(at, n);
     }
     if (k < 0 || error() == CUDA_ERROR_DEVICE_UNAVAILABLE) return false;
     if (k == 0) {
-      transport::socket_ready(bulk_.fd(), false, kReadyMs);
+      transport::socket_ready(bulk_fd(), false, kReadyMs);
       continue;
     }
     at += k;
@@ -133,12 +139,12 @@ bool Link::write_bulk(const void* p, size_t n) {
   while (n) {
     ssize_t k;
     {
-      std::lock_guard lock(bulk_mutex_);
+      MutexLock lock(bulk_mutex_);
       k = bulk_.write_some(at, n);
     }
     if (k < 0 || error()) return false;
     if (k == 0) {
-      transport::socket_ready(bulk_.fd(), true, kReadyMs);
+      transport::socket_ready(bulk_fd(), true, kReadyMs);
       continue;
     }
     at += k;
@@ -151,12 +157,12 @@ bool Link::flush_bulk() {
   for (;;) {
     int done;
     {
-      std::lock_guard lock(bulk_mutex_);
+      MutexLock lock(bulk_mutex_);
       done = bulk_.flush();
     }
     if (done) return done > 0;
     if (error()) return false;
-    transport::socket_ready(bulk_.fd(), true, kReadyMs);
+    transport::socket_ready(bulk_fd(), true, kReadyMs);
   }
 }
 
@@ -165,7 +171,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
     fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node cannot be opened");
     return 0;
   }
-  std::lock_guard one(bulk_send_mutex_);
+  MutexLock one(bulk_send_mutex_);
   SigpipeGuard no_sigpipe;
   uint64_t transfer = next_id(), offset = 0;
   while (offset < bytes) {
@@ -190,7 +196,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
 uint64_t Link::expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes,
                                const SecondTarget& second) {
   if (bytes > wire::kMaxRecordBytes && !shared_) open_bulk(0);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t id = next_id();
   incoming_[id] = {to, offset, bytes, bytes, second};
   return id;

@@ -89,7 +89,7 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
 bool Link::handle_pause(wire::Decoder d) {
   bool paused = d.get<uint32_t>() != 0;
   uint32_t stream = d.get<uint32_t>();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (d.ok() && paused) paused_.insert(stream);
   if (d.ok() && !paused) paused_.erase(stream);
   any_paused_ = !paused_.empty();
@@ -151,7 +151,7 @@ bool Link::handle_graph_output(wire::Decoder d) {
 bool Link::handle_reply(wire::Decoder d) {
   uint64_t id = d.get<uint64_t>();
   uint32_t status = d.get<uint32_t>();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = replies_.find(id);
   if (!d.ok() || it == replies_.end()) return d.ok();
   uint64_t n = d.left();
@@ -176,7 +176,7 @@ void Link::handle_completion(wire::Decoder d) {
   uint64_t position = d.get<uint64_t>(), bulk = d.get<uint64_t>();
   wait_for_bulk(bulk);  // the bytes must arrive before the position that announces them
   if (error) fail((CUresult)error, "");
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = progress_.find(stream);
   if (it == progress_.end()) return;
   auto& completed = it->second->completed;
@@ -187,7 +187,7 @@ bool Link::deliver_graph_output(uint32_t staging, uint64_t offset, const uint8_t
                                 uint64_t bytes) {
   Rows rows;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = staged_.find(staging);
     if (it == staged_.end()) return true;  // the graph has been destroyed
     rows = it->second;
@@ -202,7 +202,7 @@ bool Link::deliver_graph_output(uint32_t staging, uint64_t offset, const uint8_t
 
 // Returns false for an unknown transfer or a range outside of it.
 bool Link::deliver_transfer(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = incoming_.find(transfer);
   if (it == incoming_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset)
     return false;

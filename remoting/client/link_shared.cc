@@ -27,7 +27,6 @@ void Link::watch_socket() {
   shared_->wake_reader();
 }
 
-// Call with receive_mutex_.
 bool Link::receive_shared() {
   if (!shared_->read(inbox_, kReceiveBytes)) return false;
   parse_frames();
@@ -45,7 +44,7 @@ void Link::read_frames() {
 // Ends the link unless frames are left. A thread that has read the last ones, perhaps the reason of
 // the end, parses them before it unlocks.
 bool Link::end_without_frames() {
-  std::lock_guard lock(receive_mutex_);
+  MutexLock lock(receive_mutex_);
   if (shared_->has_frames()) return false;
   fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended");
   return true;
@@ -57,7 +56,7 @@ void Link::run_shared() {
     bool moved = false;
     if (shared_->has_frames()) {
       // A waiting thread may hold the lock without running: do not spin while there are frames.
-      std::lock_guard lock(receive_mutex_);
+      MutexLock lock(receive_mutex_);
       moved = receive_shared();
     }
     if (moved) {

@@ -12,6 +12,7 @@
 #include "client/host_mirror_count.h"
 #include "client/managed_faults.h"
 #include "client/session.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -30,16 +31,15 @@ struct Managed {
 };
 
 struct Table {
-  std::mutex mutex;
-  std::map<uint64_t, Managed> allocations;  // by base
+  Mutex mutex;
+  std::map<uint64_t, Managed> allocations GUARDED_BY(mutex);  // by base
 };
 Table& table() {
   static auto* t = new Table;
   return *t;
 }
 
-// Call with the lock.
-Managed* find(uint64_t p) {
+Managed* find(uint64_t p) REQUIRES(table().mutex) {
   auto it = table().allocations.upper_bound(p);
   if (it == table().allocations.begin()) return nullptr;
   --it;
@@ -108,7 +108,7 @@ void explain_refusal(uint64_t address, CUresult reason) {
 }
 
 bool resolve_managed_fault(const PageFault& fault) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   Managed* m = find(fault.address);
   if (!m) return false;
   size_t i = (fault.address - m->base) / kChunk;
@@ -149,7 +149,7 @@ CUresult allocate_managed(Context* c, size_t bytes, unsigned flags, CUdeviceptr&
   m.context = c;
   m.state.assign((m.bytes + kChunk - 1) / kChunk, clean);
   {
-    std::lock_guard lock(table().mutex);
+    MutexLock lock(table().mutex);
     m.pages = map_managed_pages(m.base, m.bytes, resolve_managed_fault);
   }
   if (!m.pages) {
@@ -159,14 +159,14 @@ CUresult allocate_managed(Context* c, size_t bytes, unsigned flags, CUdeviceptr&
   }
   session()->addresses.add({Region::managed, m.base, bytes, 0, c, flags});
   out = m.base;
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   table().allocations[out] = std::move(m);
   g_host_mirrors++;
   return CUDA_SUCCESS;
 }
 
 CUresult flush_managed(Stream& s) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   keep_managed_faults();
   bool sent = false;
   for (auto& [base, m] : table().allocations) {
@@ -187,7 +187,7 @@ CUresult flush_managed(Stream& s) {
 bool free_managed(CUdeviceptr p, CUresult& result) {
   Managed m;
   {
-    std::lock_guard lock(table().mutex);
+    MutexLock lock(table().mutex);
     auto it = table().allocations.find(p);
     if (it == table().allocations.end()) return false;
     // Without its entry a fault is not resolved: an access before the unmapping would try for ever.

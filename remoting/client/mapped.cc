@@ -13,6 +13,7 @@
 #include "client/memory_request.h"
 #include "client/placed_memory.h"
 #include "client/session.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -65,9 +66,10 @@ struct OwnStream {
 };
 
 struct Table {
-  std::mutex mutex;
-  std::map<std::pair<uint64_t, Link*>, Mapped> mappings;  // by host address and node
-  std::map<Context*, OwnStream> own_streams;
+  Mutex mutex;
+  // By host address and node.
+  std::map<std::pair<uint64_t, Link*>, Mapped> mappings GUARDED_BY(mutex);
+  std::map<Context*, OwnStream> own_streams GUARDED_BY(mutex);
 };
 Table& table() {
   static auto* t = new Table;
@@ -91,8 +93,7 @@ CUresult open_own_stream(Context* c, OwnStream& own) {
   return open_stream(c, CU_STREAM_NON_BLOCKING, 0, own.stream);
 }
 
-// Call with the lock.
-CUresult find_own_stream(Context* c, Stream*& out) {
+CUresult find_own_stream(Context* c, Stream*& out) REQUIRES(table().mutex) {
   OwnStream& own = table().own_streams[c];
   CUresult r = own.stream ? CUDA_SUCCESS : open_own_stream(c, own);
   out = own.stream.get();
@@ -109,16 +110,16 @@ CUresult submit_event(wire::Op op, uint32_t event, Stream* s) {
 }
 
 // Orders work of a stream behind that of the own stream of a context. Captured work may depend on
-// no other, so this thread waits instead. Call with the lock.
-CUresult order_behind(Context* c, Stream* s) {
+// no other, so this thread waits instead.
+CUresult order_behind(Context* c, Stream* s) REQUIRES(table().mutex) {
   OwnStream& own = table().own_streams[c];
   if (s->capturing) return wait_for_submitted(own.stream.get());
   if (CUresult r = submit_event(wire::Op::record_event, own.event, own.stream.get())) return r;
   return submit_event(wire::Op::wait_event, own.event, s);
 }
 
-// The same, unless it is so already. Call with the lock.
-CUresult order_behind_uploads(Context* c, Stream* s) {
+// The same, unless it is so already.
+CUresult order_behind_uploads(Context* c, Stream* s) REQUIRES(table().mutex) {
   OwnStream& own = table().own_streams[c];
   if (s->after_upload >= own.uploaded || own.stream->progress.reached(own.uploaded))
     return CUDA_SUCCESS;
@@ -127,8 +128,8 @@ CUresult order_behind_uploads(Context* c, Stream* s) {
   return CUDA_SUCCESS;
 }
 
-// Copies the bytes that kernels have changed to host memory. Call with the lock.
-CUresult fetch(Mapped& m) {
+// Copies the bytes that kernels have changed to host memory.
+CUresult fetch(Mapped& m) REQUIRES(table().mutex) {
   Context* c = m.context;
   std::vector<uint8_t> now(m.bytes);
   uint64_t position = 0;
@@ -152,8 +153,8 @@ CUresult fetch(Mapped& m) {
 // Finds the changes of the program. Kernels that run may change other words of the same pages, so
 // they are whole pages only if nothing was submitted since the last synchronization. Many changed
 // words become pages if that work has ended. Waiting for it could take forever: it may wait for
-// what the program submits next. Call with the lock.
-CUresult find_changes(Mapped& m, std::vector<Changed>& out) {
+// what the program submits next.
+CUresult find_changes(Mapped& m, std::vector<Changed>& out) REQUIRES(table().mutex) {
   out = m.changes(m.used ? kWord : kPage);
   if (!m.used || out.size() <= kMaxChangedWords || !is_idle(m.link())) return CUDA_SUCCESS;
   if (CUresult r = fetch(m)) return r;
@@ -161,8 +162,8 @@ CUresult find_changes(Mapped& m, std::vector<Changed>& out) {
   return CUDA_SUCCESS;
 }
 
-// Sends ranges of the host memory and records them as synchronized. Call with the lock.
-CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) {
+// Sends ranges of the host memory and records them as synchronized.
+CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) REQUIRES(table().mutex) {
   for (auto& range : ranges) {
     const uint8_t* from = m.host + range.offset;
     if (CUresult r = submit_upload(m.context, s, m.device + range.offset, from, range.bytes))
@@ -174,8 +175,8 @@ CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) {
 
 // Sends the changes of one region before work of a stream. That work alone waits for them, and for
 // those that were sent before: in the legacy stream they would wait for other work, which may wait
-// for this. Call with the lock.
-CUresult flush(Mapped& m, Stream* before) {
+// for this.
+CUresult flush(Mapped& m, Stream* before) REQUIRES(table().mutex) {
   Stream* s;
   std::vector<Changed> ranges;
   CUresult r = find_own_stream(m.context, s);
@@ -186,9 +187,8 @@ CUresult flush(Mapped& m, Stream* before) {
   return r ? r : order_behind_uploads(m.context, before);
 }
 
-// Allocates the device copy: at the address of the host memory if it can lie there. Call with the
-// lock.
-CUresult allocate_copy(Mapped& m, Attempt attempt) {
+// Allocates the device copy: at the address of the host memory if it can lie there.
+CUresult allocate_copy(Mapped& m, Attempt attempt) REQUIRES(table().mutex) {
   bool free = false;
   m.device = (uint64_t)m.host;
   CUresult r = place_memory(m.context, m.device, m.bytes, attempt, m.placed, free);
@@ -206,8 +206,8 @@ void free_copy(const Mapped& m) {
 }
 
 // Waits for earlier copies to a region. A copy of a graph that a condition skipped sends nothing.
-// Call without the lock: the copies may wait for another thread of the program.
-CUresult wait_for_transfers(const Region& region) {
+// The copies may wait for another thread of the program.
+CUresult wait_for_transfers(const Region& region) EXCLUDES(table().mutex) {
   for (auto& link : session()->links)
     if (CUresult r = link->wait_until([&] {
           return !link->is_receiving((uint8_t*)region.base, region.bytes) || is_idle(link.get());
@@ -216,8 +216,9 @@ CUresult wait_for_transfers(const Region& region) {
   return CUDA_SUCCESS;
 }
 
-// Creates the device copy of a region. Call with the lock.
-CUresult create_copy(const Region& r, Context* c, Attempt attempt, Mapped& m) {
+// Creates the device copy of a region.
+CUresult create_copy(const Region& r, Context* c, Attempt attempt, Mapped& m)
+    REQUIRES(table().mutex) {
   m.host = (uint8_t*)r.base;
   m.bytes = r.bytes;
   m.context = c;
@@ -235,7 +236,7 @@ CUresult create_copy(const Region& r, Context* c, Attempt attempt, Mapped& m) {
 
 // Returns the address of the device copy of a region, or 0 if there is none.
 uint64_t find_copy(const Region& r, const Context* c) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   auto it = table().mappings.find({r.base, c->device->link});
   return it == table().mappings.end() ? 0 : it->second.device;
 }
@@ -243,7 +244,7 @@ uint64_t find_copy(const Region& r, const Context* c) {
 // Creates the device copy of a region, unless another thread has.
 CUresult create_mapping(const Region& r, Context* c, Attempt attempt, uint64_t& device) {
   if (CUresult e = wait_for_transfers(r)) return e;
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   auto [it, added] = table().mappings.try_emplace({r.base, c->device->link});
   if (added) {
     if (CUresult e = create_copy(r, c, attempt, it->second)) {
@@ -258,7 +259,7 @@ CUresult create_mapping(const Region& r, Context* c, Attempt attempt, uint64_t& 
 }  // namespace
 
 CUresult flush_mapped(Stream& s) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings)
     if (m.link() == s.context->device->link)
       if (CUresult r = flush(m, &s)) return r;
@@ -266,7 +267,7 @@ CUresult flush_mapped(Stream& s) {
 }
 
 CUresult fetch_mapped(Context* c) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings)
     if (m.used && m.link() == c->device->link)
       if (CUresult r = fetch(m)) return r;
@@ -274,27 +275,27 @@ CUresult fetch_mapped(Context* c) {
 }
 
 bool is_mapped(CUdeviceptr p) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   return std::any_of(table().mappings.begin(), table().mappings.end(),
                      [&](auto& entry) { return p - entry.second.device < entry.second.bytes; });
 }
 
 uint64_t mapped_address(uint64_t host) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings)
     if (host - key.first < m.bytes) return m.device + (host - key.first);
   return 0;
 }
 
 uint64_t device_copy_of(Link* link, const void* host, uint64_t bytes) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings)
     if (m.link() == link && m.covers(host, bytes)) return m.device + ((uint8_t*)host - m.host);
   return 0;
 }
 
 bool has_device_copies(const void* host, uint64_t bytes, const Link* known) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   return std::ranges::any_of(table().mappings, [&](auto& entry) {
     const Mapped& m = entry.second;
     return m.overlaps(host, bytes) && !(m.link() == known && m.covers(host, bytes));
@@ -303,7 +304,7 @@ bool has_device_copies(const void* host, uint64_t bytes, const Link* known) {
 
 uint64_t expect_delivery(Link* link, const Rows& to, uint64_t offset, uint64_t bytes) {
   if (!has_host_mirrors()) return link->expect_transfer(to, offset, bytes);
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings) {
     if (m.link() != link || !m.covers(to.base, to.span())) continue;
     uint64_t transfer = link->expect_transfer(to, offset, bytes, {m.synced, m.host});
@@ -321,7 +322,7 @@ CUresult settle_mapped(Context* c, Stream* s) {
 }
 
 CUresult send_to_device_copies(const Rows& rows) {
-  std::lock_guard lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto& [key, m] : table().mappings) {
     std::vector<Changed> ranges;
     rows.pieces(0, rows.bytes(), [&](uint8_t* at, uint64_t n) {
@@ -339,7 +340,7 @@ CUresult send_to_device_copies(const Rows& rows) {
 }
 
 void unmap_host_memory(const void* host) {
-  std::unique_lock lock(table().mutex);
+  MutexLock lock(table().mutex);
   auto& mappings = table().mappings;
   auto first = mappings.lower_bound({(uint64_t)host, nullptr}), last = first;
   std::vector<Mapped> removed;
@@ -353,7 +354,7 @@ void unmap_host_memory(const void* host) {
 
 void unmap_context(Context* c) {
   std::vector<Mapped> removed;
-  std::unique_lock lock(table().mutex);
+  MutexLock lock(table().mutex);
   for (auto it = table().mappings.begin(); it != table().mappings.end();) {
     Mapped& m = it->second;
     bool last = m.context == c;

@@ -10,6 +10,7 @@
 #include "client/memory_request.h"
 #include "client/missing_code.h"
 #include "client/session.h"
+#include "mutex.h"
 #include "wire/growing_encoder.h"
 
 namespace busbar::client {
@@ -19,8 +20,8 @@ namespace {
 constexpr uint32_t kInlineImageBytes = 48 << 10;
 
 struct Modules {
-  std::mutex mutex;
-  std::vector<Module*> loaded;
+  Mutex mutex;
+  std::vector<Module*> loaded GUARDED_BY(mutex);
 };
 Modules& modules() {
   static auto* m = new Modules;
@@ -62,7 +63,8 @@ Reply request_load(Context* c, uint32_t module, uint32_t first_function, const s
 }
 
 // Creates a function from its description. Returns null if the description is malformed.
-Function* read_function(Module* m, const std::string& name, uint32_t id, wire::Decoder d) {
+Function* read_function(Module* m, const std::string& name, uint32_t id, wire::Decoder d)
+    REQUIRES(m->mutex) {
   auto f = std::make_unique<Function>();
   f->module = m;
   f->name = name;
@@ -86,7 +88,7 @@ Function* read_function(Module* m, const std::string& name, uint32_t id, wire::D
 }
 
 // Reads the functions in the reply to a load.
-void read_functions(Module* m, wire::Decoder d) {
+void read_functions(Module* m, wire::Decoder d) REQUIRES(m->mutex) {
   while (d.ok() && d.left()) {
     uint32_t id = d.get<uint32_t>();
     std::string name(d.text());
@@ -119,9 +121,12 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   m->context_generation = c->generation;
   m->id = id;
   m->handle = session()->modules.add(m);
-  read_functions(m, body);
   {
-    std::lock_guard lock(modules().mutex);
+    MutexLock lock(m->mutex);
+    read_functions(m, body);
+  }
+  {
+    MutexLock lock(modules().mutex);
     modules().loaded.push_back(m);
   }
   out = m;
@@ -130,7 +135,7 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
 
 namespace {
 CUresult try_get_function(Module* m, const char* name, Attempt attempt, Function*& out) {
-  std::lock_guard lock(m->mutex);
+  MutexLock lock(m->mutex);
   for (auto& [known, f] : m->functions)
     if (known == name) {
       out = f;
@@ -171,7 +176,7 @@ CUresult list_functions(Module* m, std::vector<std::string>& names) {
 }
 
 std::vector<Module*> modules_of(Context* c) {
-  std::lock_guard lock(modules().mutex);
+  MutexLock lock(modules().mutex);
   std::vector<Module*> list;
   for (Module* m : modules().loaded)
     if (m->context == c && m->context_generation == c->generation) list.push_back(m);
@@ -180,19 +185,26 @@ std::vector<Module*> modules_of(Context* c) {
 
 void unload_module(Module* m) {
   {
-    std::lock_guard lock(modules().mutex);
+    MutexLock lock(modules().mutex);
     std::erase(modules().loaded, m);
   }
   session()->modules.remove(m->handle);
-  for (auto& [name, f] : m->functions) {
+  decltype(m->functions) functions;
+  decltype(m->globals) globals;
+  {
+    MutexLock lock(m->mutex);
+    functions.swap(m->functions);
+    globals.swap(m->globals);
+  }
+  for (auto& [name, f] : functions) {
     session()->functions.remove(f->handle);
     session()->functions_by_id.remove(f->id);
   }
-  for (uint64_t at : m->globals) session()->addresses.remove(at, Region::global);
+  for (uint64_t at : globals) session()->addresses.remove(at, Region::global);
   wire::Encoder<> e(wire::Op::unload_module, m->context->id);
   e.put(m->id);
   m->context->device->link->submit(e.finish(), e.size());
-  for (auto& [name, f] : m->functions) delete f;
+  for (auto& [name, f] : functions) delete f;
   delete m;
 }
 

@@ -6,7 +6,6 @@
 #pragma once
 #include <cuda.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "client/attempt.h"
 #include "client/function.h"
 #include "client/jit_options.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -25,9 +25,9 @@ struct Module {
   uint32_t id = 0;
   bool of_library = false;  // unloaded with its library
   void* handle = nullptr;
-  std::mutex mutex;                                          // guards the following members
-  std::vector<std::pair<std::string, Function*>> functions;  // by name
-  std::vector<uint64_t> globals;  // addresses that the program has requested
+  Mutex mutex;
+  std::vector<std::pair<std::string, Function*>> functions GUARDED_BY(mutex);  // by name
+  std::vector<uint64_t> globals GUARDED_BY(mutex);  // addresses that the program has requested
 };
 
 // Loads an image. `logs` receive the compiler's messages, also on failure.

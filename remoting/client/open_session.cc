@@ -11,13 +11,14 @@
 #include "client/host_function.h"
 #include "client/session.h"
 #include "client/sigpipe_guard.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
 namespace {
 std::atomic<bool> g_exiting{false};
 std::atomic<bool> g_parent_used_cuda{false};  // this process was forked from one that called cuInit
-std::mutex g_opening;
+Mutex g_opening;
 
 void release_session(Session* s) {
   for (auto& l : s->links) l->release_after_fork();
@@ -27,7 +28,7 @@ void release_session(Session* s) {
 // The session belongs to the parent, and the child opens one of its own. Objects of CUDA have no
 // counterpart in that one, so after a parent that used CUDA it is for NVML only, and what the
 // objects refer to stays, without its connections.
-void after_fork_in_child() {
+void after_fork_in_child() RELEASE(g_opening) {
   g_opening.unlock();
   bool used_cuda = has_session();
   Session* s = end_session();
@@ -40,7 +41,8 @@ void after_fork_in_child() {
 // Registered when the library is loaded: before those of NVML, whose lock is taken before
 // g_opening. A fork waits for a session that another thread opens, so that no child has half of it.
 [[maybe_unused]] const int g_fork_handlers =
-    pthread_atfork([] { g_opening.lock(); }, [] { g_opening.unlock(); }, after_fork_in_child);
+    pthread_atfork([]() ACQUIRE(g_opening) { g_opening.lock(); },
+                   []() RELEASE(g_opening) { g_opening.unlock(); }, after_fork_in_child);
 
 void at_exit() {
   Session* s = end_session();
@@ -91,8 +93,7 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   return r;
 }
 
-// Call with g_opening.
-CUresult open_once() {
+CUresult open_once() REQUIRES(g_opening) {
   if (has_open_session()) return CUDA_SUCCESS;
   if (g_exiting) return CUDA_ERROR_NOT_INITIALIZED;
   SigpipeGuard no_sigpipe;
@@ -113,12 +114,12 @@ CUresult open_once() {
 }  // namespace
 
 CUresult open_session() {
-  std::lock_guard lock(g_opening);
+  MutexLock lock(g_opening);
   return open_once();
 }
 
 CUresult initialize_cuda() {
-  std::lock_guard lock(g_opening);
+  MutexLock lock(g_opening);
   if (has_session()) return CUDA_SUCCESS;
   if (g_parent_used_cuda) return CUDA_ERROR_NOT_INITIALIZED;
   if (CUresult r = open_once()) return r;

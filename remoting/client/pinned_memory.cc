@@ -2,9 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <mutex>
-
 #include "checked_size.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -12,8 +11,8 @@ namespace {
 constexpr int kAttempts = 64;
 
 struct Cursor {
-  std::mutex mutex;
-  uint64_t next = wire::kFirstPinnedAddress;
+  Mutex mutex;
+  uint64_t next GUARDED_BY(mutex) = wire::kFirstPinnedAddress;
 };
 Cursor& cursor() {
   static auto* c = new Cursor;
@@ -31,7 +30,7 @@ void* map(uint64_t at, uint64_t bytes, int flags) {
 void* allocate_pinned(uint64_t bytes) {
   CheckedSize rounded = CheckedSize(bytes).rounded_up(wire::kGranularity);
   if (!rounded.valid()) return nullptr;
-  std::lock_guard lock(cursor().mutex);
+  MutexLock lock(cursor().mutex);
   uint64_t& next = cursor().next;
   for (int i = 0;
        i < kAttempts && rounded.within(wire::kLastPinnedAddress - wire::kFirstPinnedAddress); ++i) {

@@ -7,26 +7,28 @@
 #pragma once
 #include <cuda.h>
 
-#include <mutex>
 #include <vector>
 
 #include "client/heap.h"
 #include "memory_pool_attributes.h"
+#include "mutex.h"
 
 namespace busbar::client {
 
 struct Device;
 
 struct Pool {
-  Device* device = nullptr;
+  Pool(Device* d, uint64_t max_bytes) : device(d) { attributes.max_bytes = max_bytes; }
+
+  Device* const device;
   void* handle = nullptr;
-  std::mutex mutex;  // guards the following members
-  MemoryPoolAttributes attributes;
+  Mutex mutex;
+  MemoryPoolAttributes attributes GUARDED_BY(mutex);
   struct Freed {
     Heap::Done done;
     uint64_t bytes;
   };
-  std::vector<Freed> freed;  // may still be in use by streams
+  std::vector<Freed> freed GUARDED_BY(mutex);  // may still be in use by streams
 };
 
 Pool* find_pool(CUmemoryPool handle);  // null for an invalid handle
@@ -37,8 +39,8 @@ Pool* default_pool(Device* d);
 Pool* current_pool(Device* d);
 void set_current_pool(Device* d, Pool* p);
 
-// Subtracts memory whose use has ended from the attributes. Call with the pool's mutex.
-void reclaim_completed(Pool& p);
+// Subtracts memory whose use has ended from the attributes.
+void reclaim_completed(Pool& p) REQUIRES(p.mutex);
 
 Pool* pool_of(uint64_t at);  // of the allocation that begins there; null: none
 

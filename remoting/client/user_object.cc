@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <climits>
 #include <map>
-#include <mutex>
 #include <set>
+
+#include "mutex.h"
 
 namespace busbar::client {
 
@@ -17,17 +18,17 @@ struct UserObject {
 
 namespace {
 struct Registry {
-  std::mutex mutex;
-  std::set<UserObject*> live;
-  std::map<const void*, UserObjects> held;  // by graph or executable graph
+  Mutex mutex;
+  std::set<UserObject*> live GUARDED_BY(mutex);
+  std::map<const void*, UserObjects> held GUARDED_BY(mutex);  // by graph or executable graph
 };
 Registry& registry() {
   static auto* r = new Registry;
   return *r;
 }
 
-// Return the object of a handle, or null if it is not live. Call with the lock.
-UserObject* find(CUuserObject h) {
+// Return the object of a handle, or null if it is not live.
+UserObject* find(CUuserObject h) REQUIRES(registry().mutex) {
   auto* o = (UserObject*)h;
   return registry().live.count(o) ? o : nullptr;
 }
@@ -39,29 +40,28 @@ uint64_t& count_of(UserObjects& counts, UserObject* o) {
   return counts.emplace_back(o, 0).second;
 }
 
-// Drops references of a kind, at most those that there are. Releases the lock while the destructor
+// Drops references of a kind, at most those that there are. Releases the mutex while the destructor
 // runs.
-void drop(std::unique_lock<std::mutex>& lock, UserObject* o, uint64_t UserObject::* kind,
-          uint64_t count) {
+void drop(UserObject* o, uint64_t UserObject::* kind, uint64_t count) REQUIRES(registry().mutex) {
   o->*kind -= std::min(count, o->*kind);
   if (o->own || o->held) return;
   registry().live.erase(o);
-  lock.unlock();
+  registry().mutex.unlock();
   o->destroy(o->data);
   delete o;
-  lock.lock();
+  registry().mutex.lock();
 }
 }  // namespace
 
 CUuserObject create_user_object(void* data, CUhostFn destroy, unsigned references) {
   auto* o = new UserObject{data, destroy, references};
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   registry().live.insert(o);
   return (CUuserObject)o;
 }
 
 CUresult retain_user_object(CUuserObject h, unsigned count) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   UserObject* o = find(h);
   if (!o) return CUDA_ERROR_INVALID_VALUE;
   o->own += count;
@@ -69,15 +69,15 @@ CUresult retain_user_object(CUuserObject h, unsigned count) {
 }
 
 CUresult release_user_object(CUuserObject h, unsigned count) {
-  std::unique_lock lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   UserObject* o = find(h);
   if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
-  drop(lock, o, &UserObject::own, count);
+  drop(o, &UserObject::own, count);
   return CUDA_SUCCESS;
 }
 
 CUresult retain_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count, bool move) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   UserObject* o = find(h);
   if (!o || !count || count > INT_MAX) return CUDA_ERROR_INVALID_VALUE;
   o->held += count;
@@ -87,7 +87,7 @@ CUresult retain_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count, 
 }
 
 CUresult release_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count) {
-  std::unique_lock lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   UserObject* o = find(h);
   if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
   auto& objects = registry().held[g];
@@ -96,12 +96,12 @@ CUresult release_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count)
   if (valid) held -= count;
   std::erase_if(objects, [](auto& entry) { return !entry.second; });
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
-  drop(lock, o, &UserObject::held, count);
+  drop(o, &UserObject::held, count);
   return CUDA_SUCCESS;
 }
 
 void share_user_objects(const void* from, const void* to) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   auto it = registry().held.find(from);
   if (it == registry().held.end()) return;
   auto objects = it->second;
@@ -112,25 +112,25 @@ void share_user_objects(const void* from, const void* to) {
 }
 
 bool has_user_objects(const void* holder) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   auto it = registry().held.find(holder);
   return it != registry().held.end() && !it->second.empty();
 }
 
 UserObjects remove_user_objects(const void* holder) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   auto entry = registry().held.extract(holder);
   return entry ? std::move(entry.mapped()) : UserObjects{};
 }
 
 void restore_user_objects(const void* holder, UserObjects objects) {
-  std::lock_guard lock(registry().mutex);
+  MutexLock lock(registry().mutex);
   if (!objects.empty()) registry().held[holder] = std::move(objects);
 }
 
 void release_user_objects(const UserObjects& objects) {
-  std::unique_lock lock(registry().mutex);
-  for (auto& [o, count] : objects) drop(lock, o, &UserObject::held, count);
+  MutexLock lock(registry().mutex);
+  for (auto& [o, count] : objects) drop(o, &UserObject::held, count);
 }
 
 }  // namespace busbar::client

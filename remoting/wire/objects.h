@@ -7,13 +7,13 @@
 // another lock is taken.
 #pragma once
 #include <array>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "mutex.h"
 #include "wire/format.h"
 #include "wire/object_kind.h"
 
@@ -40,7 +40,7 @@ class Objects {
   // Adds an object; a known object keeps its entry. Returns false for value 0 and at the limit of
   // kMaxObjects of one kind.
   bool add(ObjectKind kind, uint64_t value, uint64_t owner = 0, const Metadata& metadata = {}) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!value || map(kind).size() >= wire::kMaxObjects) return false;
     insert({kind, value, {owner == value ? 0 : owner, metadata}});
     return true;
@@ -50,7 +50,7 @@ class Objects {
     return find(kind, value).value_or(Entry{}).owner;
   }
   std::optional<Entry> find(ObjectKind kind, uint64_t value) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto& m = entries_[(size_t)kind];
     auto it = m.find(value);
     if (it == m.end() || (!pinned_.empty() && !t_uses_pinned_objects && hidden(*it)))
@@ -60,25 +60,25 @@ class Objects {
   // Hides a known object, and what it owns, from threads without `t_uses_pinned_objects`, until it
   // was unpinned as often. False if it is unknown.
   bool pin(ObjectKind kind, uint64_t value) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!map(kind).count(value)) return false;
     ++pinned_[value];
     return true;
   }
   void unpin(uint64_t value) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = pinned_.find(value);
     if (it != pinned_.end() && !--it->second) pinned_.erase(it);
   }
   uint64_t owner_of_pinned(ObjectKind kind, uint64_t value) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto& m = entries_[(size_t)kind];
     auto it = m.find(value);
     return it == m.end() ? 0 : it->second.owner;
   }
   // Gives a known object another owner (0: none).
   void set_owner(ObjectKind kind, uint64_t value, uint64_t owner) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     auto it = map(kind).find(value);
     if (it == map(kind).end()) return;
     leave_owner(it->second.owner, kind, value);
@@ -88,21 +88,21 @@ class Objects {
   // Removes an object and its owned objects. Returns the object first; empty when it is unknown.
   // Call it before the driver destroys the object: afterwards the driver may reuse the value.
   Removed remove(ObjectKind kind, uint64_t value) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Removed removed;
     extract(kind, value, removed);
     return removed;
   }
   // Undoes remove() when the driver did not destroy the object.
   void restore(Removed removed) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto& object : removed) insert(std::move(object));
   }
 
  private:
   using Map = std::unordered_map<uint64_t, Entry>;
-  // True if the object or one of its owners is pinned. Requires mutex_.
-  bool hidden(const std::pair<const uint64_t, Entry>& object) const {
+  // True if the object or one of its owners is pinned.
+  bool hidden(const std::pair<const uint64_t, Entry>& object) const REQUIRES(mutex_) {
     constexpr int kMaxDepth = 64;
     uint64_t value = object.first, owner = object.second.owner;
     for (int i = 0; i < kMaxDepth; ++i) {
@@ -115,18 +115,18 @@ class Objects {
     }
     return true;
   }
-  Map& map(ObjectKind kind) { return entries_[(size_t)kind]; }
-  void insert(Object object) {
+  Map& map(ObjectKind kind) REQUIRES(mutex_) { return entries_[(size_t)kind]; }
+  void insert(Object object) REQUIRES(mutex_) {
     auto [it, added] = map(object.kind).try_emplace(object.value, std::move(object.entry));
     if (added && it->second.owner) owned_[it->second.owner].insert({object.kind, object.value});
   }
-  void leave_owner(uint64_t owner, ObjectKind kind, uint64_t value) {
+  void leave_owner(uint64_t owner, ObjectKind kind, uint64_t value) REQUIRES(mutex_) {
     auto siblings = owned_.find(owner);
     if (siblings == owned_.end()) return;
     siblings->second.erase({kind, value});
     if (siblings->second.empty()) owned_.erase(siblings);
   }
-  void extract(ObjectKind kind, uint64_t value, Removed& removed) {
+  void extract(ObjectKind kind, uint64_t value, Removed& removed) REQUIRES(mutex_) {
     auto it = map(kind).find(value);
     if (it == map(kind).end()) return;
     leave_owner(it->second.owner, kind, value);
@@ -136,10 +136,11 @@ class Objects {
     if (owned)
       for (auto& [k, v] : owned.mapped()) extract(k, v, removed);
   }
-  mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, uint32_t> pinned_;  // how often
-  std::array<Map, (size_t)ObjectKind::count> entries_;
-  std::unordered_map<uint64_t, std::set<std::pair<ObjectKind, uint64_t>>> owned_;  // by owner
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, uint32_t> pinned_ GUARDED_BY(mutex_);  // how often
+  std::array<Map, (size_t)ObjectKind::count> entries_ GUARDED_BY(mutex_);
+  // By owner.
+  std::unordered_map<uint64_t, std::set<std::pair<ObjectKind, uint64_t>>> owned_ GUARDED_BY(mutex_);
 };
 
 }  // namespace busbar

@@ -73,7 +73,7 @@ API CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode n, CUDA_BATCH_MEM_OP_NOD
   const uint8_t* operations = d.raw(p->count * sizeof(Operation));
   if (!d.ok()) return CUDA_ERROR_UNKNOWN;
   auto model = model_of_node(n);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   NodeParams& s = model->queried_params[n];
   s.bytes.assign(operations, operations + p->count * sizeof(Operation));
   p->paramArray = (Operation*)s.bytes.data();

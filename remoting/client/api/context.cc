@@ -60,20 +60,20 @@ API CUresult cuCtxDestroy(CUcontext h) {
 API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(d->mutex);
+  MutexLock lock(d->mutex);
   Context* c = primary_context(d);
   if (c->destroyed)
     if (CUresult r = activate_context(c)) return r;
   d->primary_references++;
-  *out = (CUcontext)d->primary->handle;
+  *out = (CUcontext)c->handle;
   return CUDA_SUCCESS;
 }
 
 // Waits for the work of the primary context if it has at most so many references, before its end.
 // The device's lock is not held, because the work may wait for another thread that needs it.
 static void drain_primary(Device* d, int references) {
-  std::unique_lock lock(d->mutex);
-  Context* c = d->primary_references <= references ? d->primary : nullptr;
+  MutexLock lock(d->mutex);
+  Context* c = d->primary_references <= references ? d->primary.load() : nullptr;
   lock.unlock();
   if (c && !c->destroyed) synchronize(c);
 }
@@ -81,7 +81,7 @@ static void drain_primary(Device* d, int references) {
 API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
   drain_primary(d, 1);
-  std::lock_guard lock(d->mutex);
+  MutexLock lock(d->mutex);
   if (d->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--d->primary_references == 0) destroy_context(d->primary);
   return CUDA_SUCCESS;
@@ -90,22 +90,24 @@ API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
 API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
   drain_primary(d, INT_MAX);
-  std::lock_guard lock(d->mutex);
-  if (d->primary && !d->primary->destroyed) destroy_context(d->primary);
+  MutexLock lock(d->mutex);
+  if (Context* c = d->primary; c && !c->destroyed) destroy_context(c);
   d->primary_references = 0;
   return CUDA_SUCCESS;
 }
 
 API CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
   REQUIRE_DEVICE(d, dev);
+  MutexLock lock(d->mutex);
   d->primary_flags = flags;
   return CUDA_SUCCESS;
 }
 API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned* flags, int* active) {
   REQUIRE_DEVICE(d, dev);
-  std::lock_guard lock(d->mutex);
+  MutexLock lock(d->mutex);
   if (flags) *flags = d->primary_flags;
-  if (active) *active = d->primary && !d->primary->destroyed;
+  Context* c = d->primary;
+  if (active) *active = c && !c->destroyed;
   return CUDA_SUCCESS;
 }
 

@@ -79,7 +79,7 @@ API CUresult cuEventRecord(CUevent h, CUstream stream) {
   if (CUresult r = call.begin(stream)) return r;
   REQUIRE_EVENT(e, h);
   if (e->context != call.context()) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard lock(e->mutex);
+  MutexLock lock(e->mutex);
   wire::Encoder<> r(wire::Op::record_event, call.context_id(), call.stream_id());
   r.put(e->id);
   bool captured = call.stream()->capturing;
@@ -103,7 +103,7 @@ API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned flags) 
 API CUresult cuEventQuery(CUevent h) {
   REQUIRE_EVENT(e, h);
   if (CUresult r = forbid_captured(*e)) return r;
-  std::unique_lock lock(e->mutex);
+  MutexLock lock(e->mutex);
   e->context->device->link->poll_frames();
   if (CUresult r = e->context->device->link->error()) return r;
   CUresult r = CUDA_SUCCESS;
@@ -136,7 +136,7 @@ API CUresult cuEventSynchronize(CUevent h) {
   StreamRef s;
   uint64_t at;
   {
-    std::lock_guard lock(e->mutex);
+    MutexLock lock(e->mutex);
     s = e->stream;
     at = e->position;
   }
@@ -151,7 +151,7 @@ static CUresult wait_for_other_node(Event* e) {
   StreamRef s;
   uint64_t at;
   {
-    std::lock_guard lock(e->mutex);
+    MutexLock lock(e->mutex);
     s = e->stream;
     at = e->position;
   }
@@ -172,12 +172,17 @@ API CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned flags) {
   return call.send(r.finish(), r.size());
 }
 
+static bool is_recorded(Event& e) {
+  MutexLock lock(e.mutex);
+  return e.stream != nullptr;
+}
+
 #undef cuEventElapsedTime
 API CUresult cuEventElapsedTime_v2(float* ms, CUevent a, CUevent b) {
   REQUIRE_EVENT(x, a);
   REQUIRE_EVENT(y, b);
   if (!ms) return CUDA_ERROR_INVALID_VALUE;
-  if (((x->flags | y->flags) & CU_EVENT_DISABLE_TIMING) || !x->stream || !y->stream)
+  if (((x->flags | y->flags) & CU_EVENT_DISABLE_TIMING) || !is_recorded(*x) || !is_recorded(*y))
     return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = cuEventQuery(a)) return r;
   if (CUresult r = cuEventQuery(b)) return r;

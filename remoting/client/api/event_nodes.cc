@@ -29,7 +29,7 @@ API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgrap
   CUresult r = send_cuGraphAddEventRecordNode(out, g, d, n, event);
   if (!r) {
     auto model = model_of(g);
-    std::lock_guard lock(model->mutex);
+    MutexLock lock(model->mutex);
     model->events.push_back({event, *out});
   }
   return r;

@@ -38,11 +38,11 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model,
   for (auto& c : outputs)
     e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.send(e.finish(), e.size())) return r;
-  std::lock_guard model_lock(model.mutex);
+  MutexLock model_lock(model.mutex);
   if (model.has_objects) model.launches.add(call.stream(), call.stream()->progress.last);
   for (auto& recorded : model.events)
     if (Event* event = session()->events.get(recorded.event)) {
-      std::lock_guard lock(event->mutex);
+      MutexLock lock(event->mutex);
       event->stream = retain(call.stream());
       event->position = call.stream()->progress.last;
       event->by_graph = true;
@@ -80,7 +80,7 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
     return call.send(e.finish(), e.size());
   }
   // Nothing waits with the lock of the model, which the host functions of the graph need.
-  std::unique_lock lock(model->mutex);
+  MutexLock lock(model->mutex);
   HostCopies copies = model->copies;
   lock.unlock();
   if (std::ranges::any_of(copies, [](auto& c) { return c.in || c.conditional; }))
@@ -133,7 +133,7 @@ API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraph
   if (CUresult r = cuGraphChildGraphNodeGetGraph(*out, &copy)) return r;
   describe_clone(child, copy);
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   model->children[*out] = copy;
   return CUDA_SUCCESS;
 }
@@ -157,6 +157,18 @@ API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateRes
 }
 
 // ---- instantiation ----
+static bool has_exec(CUgraph g) {
+  auto model = model_of(g);
+  MutexLock lock(model->mutex);
+  return !model->exec.expired();
+}
+
+static void set_exec(CUgraph g, const std::shared_ptr<GraphModel>& exec) {
+  auto model = model_of(g);
+  MutexLock lock(model->mutex);
+  model->exec = exec;
+}
+
 static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS& p) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = unsafe_in_capture()) return r;
@@ -164,7 +176,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   Call call;
   if (CUresult r = call.begin_without_context()) return r;
   if (!call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(g) && !model_of(g)->exec.expired()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_memory_nodes(g) && has_exec(g)) return CUDA_ERROR_NOT_SUPPORTED;
   wire::Encoder<> e(wire::Op::instantiate, call.context_id());
   e.put(call.reply_id()).put((uint64_t)g).put((uint64_t)p.flags);
   wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
@@ -179,8 +191,10 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   call.add_object(ObjectKind::exec, (uint64_t)*out);
   auto model = model_of(*out);
   merge_model(*model, *model_of(g), true);
+  MutexLock lock(model->mutex);
   model->frees_first = p.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-  model_of(g)->exec = model;
+  lock.unlock();
+  set_exec(g, model);
   hold_user_objects(*out, g);
   return CUDA_SUCCESS;
 }

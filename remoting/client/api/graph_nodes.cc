@@ -56,7 +56,7 @@ void drop_host_copy(CUgraphNode n, GraphModel& model) {
   if (query_node(call, wire::Op::copy_node_params, n, d)) return;
   d.get<CUDA_MEMCPY3D>();
   uint32_t staging = d.get<uint32_t>();
-  std::lock_guard lock(model.mutex);
+  MutexLock lock(model.mutex);
   std::erase_if(model.copies,
                 [&](auto& c) { return c.node == n || (staging && c.staging == staging); });
 }
@@ -81,7 +81,7 @@ CUresult set_copy_node(const NodeTarget& target, const CUDA_MEMCPY3D* p, GraphMo
   put_target(e, target);
   e.put(c.copy).put((uint32_t)(c.from_host ? 1 : c.to_host ? 2 : 0)).put(staging);
   CUresult r = finish_node_request(call, e, target, out);
-  std::lock_guard lock(model.mutex);
+  MutexLock lock(model.mutex);
   if (!r && out)
     for (auto& known : model.copies)
       if (known.staging == staging) known.node = *out;
@@ -121,7 +121,7 @@ CUresult get_kernel_params(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS& p) {
   const uint8_t* block = d.raw(bytes);
   if (!d.ok() || bytes < f->parameter_bytes) return CUDA_ERROR_UNKNOWN;
   auto model = model_of_node(n);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   NodeParams& s = model->queried_params[n];
   s.bytes.assign(block, block + bytes);
   s.pointers.clear();
@@ -138,7 +138,7 @@ CUresult get_copy_params(CUgraphNode n, CUDA_MEMCPY3D& p) {
   uint32_t staging = d.get<uint32_t>();
   if (!d.ok() || !staging) return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   auto model = model_of_node(n);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   for (auto& c : model->copies) {
     if (c.staging != staging) continue;
     if (c.in) {

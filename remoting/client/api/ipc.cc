@@ -11,6 +11,7 @@
 #include "client/create_event.h"
 #include "client/event.h"
 #include "client/memory_request.h"
+#include "mutex.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -25,8 +26,8 @@ struct Opened {
   unsigned opens;
 };
 struct OpenedMemory {
-  std::mutex mutex;
-  std::map<uint64_t, Opened> by_address;  // by the address that the program has
+  Mutex mutex;
+  std::map<uint64_t, Opened> by_address GUARDED_BY(mutex);  // by the address that the program has
 };
 OpenedMemory& opened_memory() {
   static auto* m = new OpenedMemory;
@@ -56,7 +57,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
 
 // A context that opens memory again gets the same address.
 static bool open_again(Context* c, const wire::IpcToken& token, CUdeviceptr* out) {
-  std::lock_guard lock(opened_memory().mutex);
+  MutexLock lock(opened_memory().mutex);
   for (auto& [address, o] : opened_memory().by_address)
     if (o.context == c && o.generation == c->generation &&
         !std::memcmp(&o.token, &token, sizeof token)) {
@@ -96,7 +97,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsi
   *out = at + token.offset;
   session()->addresses.add(
       {Region::mapped, *out, token.bytes - token.offset, 0, call.context(), 0});
-  std::lock_guard lock(opened_memory().mutex);
+  MutexLock lock(opened_memory().mutex);
   opened_memory().by_address[*out] = {
       at, token.bytes, call.link(), call.context(), call.context()->generation, token, 1};
   return CUDA_SUCCESS;
@@ -110,7 +111,7 @@ API CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   Opened o;
   {
-    std::lock_guard lock(opened_memory().mutex);
+    MutexLock lock(opened_memory().mutex);
     auto it = opened_memory().by_address.find(p);
     if (it == opened_memory().by_address.end()) return CUDA_ERROR_INVALID_VALUE;
     if (--it->second.opens) return CUDA_SUCCESS;

@@ -4,11 +4,14 @@
 #include <cuda.h>
 
 #include <cstring>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "export.h"
+#include "mutex.h"
+
+using busbar::Mutex;
+using busbar::MutexLock;
 
 namespace {
 constexpr unsigned kMaxParameterBytes = 32764;
@@ -19,11 +22,11 @@ struct Steps {
   std::vector<char> parameters;
   size_t parameter_bytes = 0;
 };
-std::mutex& steps_mutex() {
-  static auto* m = new std::mutex;
+Mutex& steps_mutex() {
+  static auto* m = new Mutex;
   return *m;
 }
-std::unordered_map<CUfunction, Steps>& steps() {
+std::unordered_map<CUfunction, Steps>& steps() REQUIRES(steps_mutex()) {
   static auto* s = new std::unordered_map<CUfunction, Steps>;
   return *s;
 }
@@ -38,7 +41,7 @@ CUresult set_parameter(CUfunction f, int offset, const void* value, unsigned byt
   if (!value || offset < 0 || (unsigned)offset > kMaxParameterBytes ||
       bytes > kMaxParameterBytes - (unsigned)offset)
     return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(steps_mutex());
+  MutexLock lock(steps_mutex());
   auto& parameters = steps()[f].parameters;
   if (parameters.size() < (unsigned)offset + bytes) parameters.resize((unsigned)offset + bytes);
   std::memcpy(parameters.data() + offset, value, bytes);
@@ -50,7 +53,7 @@ CUresult launch(CUfunction f, int width, int height, CUstream stream) {
   if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
   Steps s;
   {
-    std::lock_guard lock(steps_mutex());
+    MutexLock lock(steps_mutex());
     s = steps()[f];
   }
   s.parameters.resize(s.parameter_bytes);
@@ -64,21 +67,21 @@ CUresult launch(CUfunction f, int width, int height, CUstream stream) {
 API CUresult cuFuncSetBlockShape(CUfunction f, int x, int y, int z) {
   if (CUresult r = check_function(f)) return r;
   if (x <= 0 || y <= 0 || z <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(steps_mutex());
+  MutexLock lock(steps_mutex());
   auto& s = steps()[f];
   s.x = (unsigned)x, s.y = (unsigned)y, s.z = (unsigned)z;
   return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetSharedSize(CUfunction f, unsigned bytes) {
   if (CUresult r = check_function(f)) return r;
-  std::lock_guard lock(steps_mutex());
+  MutexLock lock(steps_mutex());
   steps()[f].shared_bytes = bytes;
   return CUDA_SUCCESS;
 }
 API CUresult cuParamSetSize(CUfunction f, unsigned bytes) {
   if (CUresult r = check_function(f)) return r;
   if (bytes > kMaxParameterBytes) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(steps_mutex());
+  MutexLock lock(steps_mutex());
   steps()[f].parameter_bytes = bytes;
   return CUDA_SUCCESS;
 }

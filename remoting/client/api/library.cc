@@ -6,6 +6,7 @@
 #include "client/api/require.h"
 #include "client/image.h"
 
+using namespace busbar;
 using namespace busbar::client;
 
 API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options,
@@ -24,6 +25,7 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
     if (r && r != CUDA_ERROR_INVALID_PTX) return r;  // PTX is refused when it is needed
     if (!r) {
       m->of_library = true;
+      MutexLock lock(l->mutex);
       l->modules.push_back({c, c->generation, m});
     }
   }
@@ -35,13 +37,20 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
 API CUresult cuLibraryUnload(CUlibrary h) {
   REQUIRE_LIBRARY(l, h);
   session()->libraries.remove(h);
-  for (auto& [name, k] : l->kernels) session()->kernels.remove(k->handle);
-  for (auto& loaded : l->modules)
+  decltype(l->modules) modules;
+  decltype(l->kernels) kernels;
+  {
+    MutexLock lock(l->mutex);
+    modules.swap(l->modules);
+    kernels.swap(l->kernels);
+  }
+  for (auto& [name, k] : kernels) session()->kernels.remove(k->handle);
+  for (auto& loaded : modules)
     if (loaded.generation == loaded.context->generation && !loaded.context->destroyed) {
       synchronize(loaded.context);
       unload_module(loaded.module);
     }
-  for (auto& [name, k] : l->kernels) delete k;
+  for (auto& [name, k] : kernels) delete k;
   delete l;
   return CUDA_SUCCESS;
 }
@@ -55,7 +64,7 @@ API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary h, const char* name) {
     if (CUresult r = module_of(l, c, m)) return r;
     if (CUresult r = get_function(m, name, f)) return r;
   }
-  std::lock_guard lock(l->mutex);
+  MutexLock lock(l->mutex);
   for (auto& [known, k] : l->kernels)
     if (known == name) {
       *out = (CUkernel)k->handle;

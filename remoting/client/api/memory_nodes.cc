@@ -19,7 +19,7 @@ static CUresult add_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size
                          MemoryNode node) {
   if (CUresult r = cuGraphAddEmptyNode(out, g, d, n)) return r;
   auto model = model_of(g);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   model->memory[*out] = std::move(node);
   return CUDA_SUCCESS;
 }
@@ -29,7 +29,7 @@ static CUresult find_node(CUgraphNode n, bool frees, MemoryNode& out) {
   REQUIRE_SESSION;
   if (!home_of(ObjectKind::node, (uint64_t)n).link) return CUDA_ERROR_INVALID_VALUE;
   auto model = model_of_node(n);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   auto it = model->memory.find(n);
   if (it == model->memory.end() || it->second.frees != frees) return CUDA_ERROR_INVALID_VALUE;
   out = it->second;
@@ -90,7 +90,7 @@ API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode n, CUdeviceptr* p) {
 API CUresult cuGraphNodeGetType(CUgraphNode n, CUgraphNodeType* type) {
   if (CUresult r = send_cuGraphNodeGetType(n, type)) return r;
   auto model = model_of_node(n);
-  std::lock_guard lock(model->mutex);
+  MutexLock lock(model->mutex);
   auto it = model->memory.find(n);
   if (it != model->memory.end())
     *type = it->second.frees ? CU_GRAPH_NODE_TYPE_MEM_FREE : CU_GRAPH_NODE_TYPE_MEM_ALLOC;

@@ -68,7 +68,7 @@ API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule h, const 
   uint64_t at = d.get<uint64_t>(), n = d.get<uint64_t>();
   if (session()->addresses.find(at).kind == Region::none) {
     session()->addresses.add({Region::global, at, n, 0, m->context, 0});
-    std::lock_guard lock(m->mutex);
+    MutexLock lock(m->mutex);
     m->globals.push_back(at);
   }
   if (p) *p = at;

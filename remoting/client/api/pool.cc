@@ -153,7 +153,7 @@ API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemL
 API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
   REQUIRE_POOL(p, h);
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(p->mutex);
+  MutexLock lock(p->mutex);
   reclaim_completed(*p);
   return p->attributes.set(which, value);
 }
@@ -161,7 +161,7 @@ API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
 API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
   REQUIRE_POOL(p, h);
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(p->mutex);
+  MutexLock lock(p->mutex);
   reclaim_completed(*p);
   return p->attributes.get(which, p->device->ordinal, value);
 }

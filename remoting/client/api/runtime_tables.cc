@@ -52,7 +52,7 @@ CUresult primary_handle(CUcontext* out, CUdevice dev) {
   REQUIRE_SESSION;
   Device* d = find_device(dev);
   if (!out || !d) return CUDA_ERROR_INVALID_DEVICE;
-  std::lock_guard lock(d->mutex);
+  MutexLock lock(d->mutex);
   *out = (CUcontext)primary_context(d)->handle;
   return CUDA_SUCCESS;
 }

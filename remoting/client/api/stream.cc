@@ -14,7 +14,7 @@ API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int prior
   if (CUresult r = open_stream(c, flags, priority, s)) return r;
   s->handle = session()->streams.add(s.get());
   *out = (CUstream)s->handle;
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   if (flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams++;
   c->streams.push_back(std::move(s));
   return CUDA_SUCCESS;
@@ -35,7 +35,7 @@ API CUresult cuStreamDestroy(CUstream h) {
   c->device->link->submit(e.finish(), e.size());
   StreamRef last = retain(s);  // freed after the lock is released, as those of `ended`
   std::vector<StreamRef> ended;
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   std::erase(c->streams, last);
   c->ended_streams.swap(ended);
   ended.push_back(last);
@@ -114,7 +114,7 @@ API CUresult cuStreamSetAttribute(CUstream h, CUstreamAttrID which,
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(s, h, c);
   if (!value || !is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   s->attributes[which] = *value;
   return CUDA_SUCCESS;
 }
@@ -124,7 +124,7 @@ API CUresult cuStreamGetAttribute(CUstream h, CUstreamAttrID which, CUstreamAttr
   if (!value || !is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
   *value = {};
   if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) value->priority = s->priority;
-  std::lock_guard lock(c->mutex);
+  MutexLock lock(c->mutex);
   if (auto it = s->attributes.find(which); it != s->attributes.end()) *value = it->second;
   return CUDA_SUCCESS;
 }
@@ -133,7 +133,7 @@ API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
   REQUIRE_STREAM(a, to, c);
   REQUIRE_STREAM(b, from, c);
   if (a->context != b->context) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(a->context->mutex);
+  MutexLock lock(a->context->mutex);
   a->attributes = b->attributes;
   return CUDA_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "client/address_reservation.h"
 #include "client/api/require.h"
 #include "client/memory_request.h"
+#include "mutex.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -25,9 +26,9 @@ struct Mapping {
 
 // The mutex is held during round trips to the node.
 struct VirtualMemory {
-  std::mutex mutex;
-  std::map<uint64_t, Mapping> mappings;  // by address
-  std::map<CUmemGenericAllocationHandle, Physical> physical;
+  Mutex mutex;
+  std::map<uint64_t, Mapping> mappings GUARDED_BY(mutex);  // by address
+  std::map<CUmemGenericAllocationHandle, Physical> physical GUARDED_BY(mutex);
 };
 VirtualMemory& memory() {
   static auto* m = new VirtualMemory;
@@ -40,8 +41,8 @@ Device* device_of(const CUmemLocation& where) {
   return known ? session()->devices[(size_t)where.id] : nullptr;
 }
 
-// Return the mapping that covers an address. Call with the lock.
-std::map<uint64_t, Mapping>::iterator mapping_at(uint64_t p) {
+// Return the mapping that covers an address.
+std::map<uint64_t, Mapping>::iterator mapping_at(uint64_t p) REQUIRES(memory().mutex) {
   auto& m = memory().mappings;
   auto it = m.upper_bound(p);
   if (it == m.begin()) return m.end();
@@ -49,8 +50,8 @@ std::map<uint64_t, Mapping>::iterator mapping_at(uint64_t p) {
   return p < it->first + it->second.bytes ? it : m.end();
 }
 
-// Drops a reference to physical memory; the last one frees it. Call with the lock.
-void release_reference(CUmemGenericAllocationHandle h, Link* link) {
+// Drops a reference to physical memory; the last one frees it.
+void release_reference(CUmemGenericAllocationHandle h, Link* link) REQUIRES(memory().mutex) {
   auto it = memory().physical.find(h);
   if (it == memory().physical.end() || --it->second.references) return;
   memory().physical.erase(it);
@@ -84,7 +85,7 @@ API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, C
 
 API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   auto next = memory().mappings.lower_bound(p);
   if (next != memory().mappings.end() && next->first - p < bytes) return CUDA_ERROR_INVALID_VALUE;
   return release_addresses(p, bytes);
@@ -104,14 +105,14 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
   if (CUresult r = create_physical_memory(d, c, Attempt::waits, bytes, handle)) return r;
   *out = handle;
   session()->objects.add(ObjectKind::memory, handle, 0, {d->link, nullptr});
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   memory().physical[handle] = {bytes, *p, 1};
   return CUDA_SUCCESS;
 }
 
 API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   Link* link = home_of(ObjectKind::memory, h).link;
   if (!link || !memory().physical.count(h)) return CUDA_ERROR_INVALID_VALUE;
   release_reference(h, link);
@@ -121,7 +122,7 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
 API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h,
                       unsigned long long flags) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   Link* link = home_of(ObjectKind::memory, h).link;
   AddressReservation range = find_reservation(p);
   if (!link || flags || offset || !range.link) return CUDA_ERROR_INVALID_VALUE;
@@ -139,8 +140,8 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
   return CUDA_SUCCESS;
 }
 
-// Return whether mappings cover the range without a gap. Call with the lock.
-static bool mapped_range(CUdeviceptr p, size_t bytes) {
+// Return whether mappings cover the range without a gap.
+static bool mapped_range(CUdeviceptr p, size_t bytes) REQUIRES(memory().mutex) {
   if (!(CheckedSize(p) + bytes).valid()) return false;
   for (uint64_t at = p; at < p + bytes;) {
     auto it = mapping_at(at);
@@ -150,10 +151,9 @@ static bool mapped_range(CUdeviceptr p, size_t bytes) {
   return true;
 }
 
-// Notes the access of one device to the mappings of a range. `c` becomes their context. Call with
-// the lock.
+// Notes the access of one device to the mappings of a range. `c` becomes their context.
 static void set_local_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc& access, Device* d,
-                             Context*& c) {
+                             Context*& c) REQUIRES(memory().mutex) {
   for (uint64_t at = p; at < p + bytes;) {
     auto it = mapping_at(at);
     at = it->first + it->second.bytes;
@@ -172,7 +172,7 @@ API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* 
   REQUIRE_SESSION;
   if (!access || !n || n > kMaxDescriptions) return CUDA_ERROR_INVALID_VALUE;
   Context* c = current_context();
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   if (!mapped_range(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < n; ++i) {
     Device* d = device_of(access[i].location);
@@ -187,7 +187,7 @@ API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* 
 
 API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* where, CUdeviceptr p) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   auto it = mapping_at(p);
   if (!flags || !where || it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   *flags = where->id == it->second.device ? it->second.access : CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -200,7 +200,7 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   Region r = session()->addresses.find(p);
   if (r.context)
     if (CUresult e = synchronize(r.context)) return e;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   uint64_t at = p;
   while (at < p + bytes) {
     auto it = memory().mappings.find(at);
@@ -224,7 +224,7 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
 
 API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* p) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   auto it = mapping_at((uint64_t)p);
   if (!out || it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   *out = it->second.handle;
@@ -235,7 +235,7 @@ API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
 API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
                                                     CUmemGenericAllocationHandle h) {
   REQUIRE_SESSION;
-  std::lock_guard lock(memory().mutex);
+  MutexLock lock(memory().mutex);
   auto it = memory().physical.find(h);
   if (!out || it == memory().physical.end()) return CUDA_ERROR_INVALID_VALUE;
   *out = it->second.properties;

@@ -1,9 +1,11 @@
-/* Four threads on one context: results are correct, and calls of several threads stay in order. */
+/* Four threads on one context: results are correct, and calls of several threads stay in order.
+ * Four threads use one event and the flags of one device. */
 #include <pthread.h>
 #include "check.h"
 
 enum { N = 2048, ROUNDS = 300 };
 static CUdeviceptr shared;
+static CUevent event;
 static pthread_barrier_t barrier;
 
 static void* own_stream(void* wrong) {
@@ -38,6 +40,37 @@ static void* take_turns(void* index) {
   return (void*)wrong;
 }
 
+static void* record(void* unused) {
+  OK(cuCtxSetCurrent(context));
+  for (int i = 0; i < ROUNDS; ++i) OK(cuEventRecord(event, 0));
+  return unused;
+}
+
+static void* measure(void* wrong) {
+  float ms;
+  OK(cuCtxSetCurrent(context));
+  for (int i = 0; i < ROUNDS; ++i) {
+    CUresult r = cuEventElapsedTime(&ms, event, event);
+    *(int*)wrong += r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY;
+  }
+  return 0;
+}
+
+static void* set_flags(void* unused) {
+  for (int i = 0; i < ROUNDS; ++i) OK(cuDevicePrimaryCtxSetFlags(0, 0));
+  return unused;
+}
+
+static void* read_flags(void* wrong) {
+  unsigned flags;
+  int active;
+  for (int i = 0; i < ROUNDS; ++i) {
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    *(int*)wrong += flags || !active;
+  }
+  return 0;
+}
+
 int main(void) {
   pthread_t t[4];
   int wrong[4] = {0};
@@ -53,5 +86,12 @@ int main(void) {
   pthread_join(t[0], 0);
   pthread_join(t[1], &result);
   printf("reads before the launch: %ld\n", (long)result);
+  void* (*users[])(void*) = {record, measure, set_flags, read_flags};
+  int refused[4] = {0};
+  OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+  OK(cuEventRecord(event, 0));
+  for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, users[i], &refused[i]);
+  for (int i = 0; i < 4; ++i) pthread_join(t[i], 0);
+  printf("refused: %d %d\n", refused[1], refused[3]);
   return 0;
 }
