@@ -38,7 +38,7 @@ class Kind(IntEnum):
     SHARE = 204
     ACCOUNT = 205
     LEDGER_PAGE = 206
-    MEETING = 207
+    RENDEZVOUS = 207
     TURNS = 208
     RESIZED = 209
     SUSPEND_MEMORY = 210

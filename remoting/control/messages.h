@@ -50,7 +50,7 @@ enum class Kind : uint32_t {
                  // bytes of the lease at the token's offset
   account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
   ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
-  meeting = 207,      // empty, with a connection to the client's socket for shared memory
+  rendezvous = 207,   // empty, with a connection to the client's socket for shared memory
   turns = 208,        // empty, with the session's connection to the arbiter (turn_messages.h); on
                       // that connection the first message, with the descriptor of the page
   resized = 209,      // empty: the limits of the session's ledger have changed
@@ -185,7 +185,7 @@ struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];  // of the session's TLS, exported from the first handshake
   uint32_t partitions, client_pid;
-  uint32_t meeting;       // 1: a message with a connection to the client's socket follows
+  uint32_t rendezvous;    // 1: a message with a connection to the client's socket follows
   uint32_t compute_mode;  // ComputeMode
   uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];

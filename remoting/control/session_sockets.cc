@@ -14,13 +14,13 @@ bool receive_socket(int fd, Kind kind, int& socket) {
 }  // namespace
 
 bool send_start(int fd, SessionStart& start, const SessionSockets& sockets, int64_t deadline_ms) {
-  start.meeting = sockets.meeting >= 0;
+  start.rendezvous = sockets.rendezvous >= 0;
   auto pass = [&](Kind kind, int socket) {
     return send_message(fd, kind, nullptr, 0, socket, deadline_ms);
   };
   return send_message(fd, Kind::start, &start, sizeof start, sockets.client, deadline_ms) &&
          pass(kBoundSocket, sockets.requests) && pass(kBoundSocket, sockets.offers) &&
-         (!start.meeting || pass(Kind::meeting, sockets.meeting));
+         (!start.rendezvous || pass(Kind::rendezvous, sockets.rendezvous));
 }
 
 bool receive_start(int fd, SessionStart& start, SessionSockets& sockets) {
@@ -30,7 +30,7 @@ bool receive_start(int fd, SessionStart& start, SessionSockets& sockets) {
          start.partitions <= wire::kMaxDevices &&
          receive_socket(fd, kBoundSocket, sockets.requests) &&
          receive_socket(fd, kBoundSocket, sockets.offers) &&
-         (!start.meeting || receive_socket(fd, Kind::meeting, sockets.meeting)) &&
+         (!start.rendezvous || receive_socket(fd, Kind::rendezvous, sockets.rendezvous)) &&
          listen(sockets.requests, kBacklog) == 0;
 }
 

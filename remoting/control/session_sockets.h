@@ -13,16 +13,16 @@
 namespace busbar::control {
 
 struct SessionSockets {
-  int client = -1;    // its connection
-  int requests = -1;  // bound: requests of the launcher
-  int offers = -1;    // bound: offers of other sessions
-  int meeting = -1;   // a connection to the client's socket for shared memory; -1: it has none
+  int client = -1;      // its connection
+  int requests = -1;    // bound: requests of the launcher
+  int offers = -1;      // bound: offers of other sessions
+  int rendezvous = -1;  // a connection to the client's socket for shared memory; -1: it has none
 };
 
 // The message of a bound socket. Two of them follow the start message: requests, offers.
 constexpr auto kBoundSocket = (Kind)212;
 
-// Sends the start message, with `meeting` set, and the sockets.
+// Sends the start message, with `rendezvous` set, and the sockets.
 bool send_start(int fd, SessionStart& start, const SessionSockets& sockets, int64_t deadline_ms);
 // Receives both, and listens at the socket for requests. False if they are not valid; the caller
 // then closes what it has got. Blocks until they come.

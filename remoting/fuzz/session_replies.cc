@@ -63,8 +63,8 @@ void read_start_reply(const uint8_t* p, size_t n, uint8_t how) {
   int violations = -1;
   fuzz::send_with(c.there, p, n, descriptors);
   shutdown(c.there, how == kGone ? SHUT_RDWR : SHUT_WR);
-  int meeting = descriptors & 1 ? c.there : -1;
-  auto ready = start_session(c.here, start, {c.there, c.there, c.there, meeting}, violations,
+  int rendezvous = descriptors & 1 ? c.there : -1;
+  auto ready = start_session(c.here, start, {c.there, c.there, c.there, rendezvous}, violations,
                              transport::now_ms() + kDeadlineMs);
   if (ready && ready->bytes > sizeof ready->description) abort();
   if (ready &&

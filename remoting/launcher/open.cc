@@ -47,7 +47,7 @@ bool refuse(transport::Tls& tls, Status status, const char* reason, int timeout_
 
 // Connects to a client on this machine, or returns -1: the session server is in another network
 // namespace than the client.
-int meet_client(const wire::OpenRequest& request, const transport::Secret& key) {
+int connect_rendezvous(const wire::OpenRequest& request, const transport::Secret& key) {
   control::RendezvousName name;
   std::memcpy(name.data(), request.rendezvous, name.size());
   return control::connect_to_client(name, key);
@@ -142,11 +142,11 @@ void Sessions::give_up(transport::Tls& tls, const SessionProcess& process, const
 // Creates the sockets of a session in the folder that all cages of its allocation have. A session
 // server that could do it would fill the file system, or take the names of other sessions.
 control::SessionSockets Sessions::bind_sockets(const control::SessionRecord& record, int client,
-                                               int meeting) const {
+                                               int rendezvous) const {
   std::string requests = socket_path(record, control::kControlSocket);
   std::string offers = socket_path(record, control::kOffersSocket);
   return {client, control::bind_at(requests.c_str(), SOCK_STREAM),
-          control::receive_offers_at(offers.c_str()), meeting};
+          control::receive_offers_at(offers.c_str()), rendezvous};
 }
 
 // Takes over the sockets but the client's. `violations` gets a descriptor, or -1.
@@ -160,7 +160,7 @@ std::unique_ptr<control::SessionReady> Sessions::start_server(int server,
                       "its sockets cannot be created");
   else
     ready = start_session(server, start, sockets, violations, transport::now_ms() + kStartMs);
-  for (int fd : {sockets.requests, sockets.offers, sockets.meeting})
+  for (int fd : {sockets.requests, sockets.offers, sockets.rendezvous})
     if (fd >= 0) ::close(fd);
   return ready;
 }
@@ -207,7 +207,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   add(session);
   int violations = -1;
   control::SessionSockets sockets =
-      bind_sockets(session.record, tls.fd(), meet_client(request, key));
+      bind_sockets(session.record, tls.fd(), connect_rendezvous(request, key));
   auto ready = start_server(process.fd, start, sockets, violations);
   if (!ready) {
     if (violations >= 0) ::close(violations);

@@ -105,7 +105,7 @@ class Sessions {
                                       bool caged) const;
   void add(const Session& s);
   control::SessionSockets bind_sockets(const control::SessionRecord& record, int client,
-                                       int meeting) const;
+                                       int rendezvous) const;
   static std::unique_ptr<control::SessionReady> start_server(int server,
                                                              control::SessionStart& start,
                                                              control::SessionSockets sockets,

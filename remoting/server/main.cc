@@ -151,14 +151,14 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
   std::string description = describe_devices(
       cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
-  if (!report_ready(sockets.meeting >= 0, description, isolation))
+  if (!report_ready(sockets.rendezvous >= 0, description, isolation))
     end_process({SessionEnd::start_failed, "the launcher is gone"});
   if (!limit_descriptors())
     end_process({SessionEnd::start_failed, "the descriptors cannot be limited"});
   if (isolation.violations >= 0) close(isolation.violations);
 
   static Turns turns(start.partitions);
-  Link* link = connect_client(sockets.client, sockets.meeting, key, account, turns);
+  Link* link = connect_client(sockets.client, sockets.rendezvous, key, account, turns);
   end_with_client(*link);
   turns.set_wake([link] { link->wake(); });
   PinnedPool pinned(cu);
