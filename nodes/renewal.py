@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from nodes.credentials import Credentials, load_credentials, store_renewed, version_in_force
 from nodes.enrolment import NewKeys, request_json
 from nodes.errors import NodeError
-from nodes.protocol.renewal import signed_content
+from nodes.protocol.renewal_content import signed_content
 
 
 def renew(folder: Path, appliance_url: str = "") -> Credentials:

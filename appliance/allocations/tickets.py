@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from appliance.allocations.ticket_layouts import Partition, TicketBody
+from appliance.allocations import ticket_layouts as layouts
 from appliance.runtime.private_file import write_private
 
 LIFETIME_SECONDS = 300
@@ -96,7 +96,7 @@ def issue(
     `client_public_key` is an X25519 key of 32 bytes. The client proves possession of the private
     key in its handshake with the node. `fence` is epoch and counter.
     """
-    body = TicketBody(
+    body = layouts.TicketBody(
         magic=TICKET_MAGIC,
         partitions=len(partitions),
         key_id=key.key_id,
@@ -109,6 +109,7 @@ def issue(
         client_key=client_public_key,
     ).pack()
     body += b"".join(
-        Partition(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent).pack() for p in partitions
+        layouts.Partition(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent).pack()
+        for p in partitions
     )
     return body + key.private.sign(body)

@@ -27,7 +27,7 @@ from appliance.fleet.enrolment import issue_certificates
 from appliance.fleet.models import NodeCertificate
 from appliance.runtime import live_settings
 from appliance.runtime.setting_sections import NodeSettings
-from nodes.protocol.renewal import signed_content
+from nodes.protocol.renewal_content import signed_content
 
 GRACE = timedelta(days=30)
 """An expired certificate can be renewed for this time."""

@@ -41,7 +41,8 @@ CUresult release_device_memory(const Region& r, Heap::Done done) {
   Device* d = r.context->device;
   d->link->poll_frames();
   if (d->heap) {
-    d->heap->release(r.base, r.bytes, std::move(done), d->link->partition(d->remote).is_exceeded);
+    d->heap->release(r.base, r.bytes, std::move(done),
+                     d->link->partition_size(d->remote).is_exceeded);
     return d->link->error();
   }
   wire::Encoder<> e(wire::Op::release, r.context->id);

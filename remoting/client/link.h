@@ -132,16 +132,16 @@ class Link {
   uint64_t write_shared_chunk(const void* data, uint64_t bytes);
   bool uses_shared_memory() const { return shared_ != nullptr; }
 
-  // The partition behind a device of the node, as the newest frame says.
-  struct Partition {
+  // Of the partition behind a device of the node, as the newest frame says.
+  struct PartitionSize {
     std::atomic<uint64_t> bytes{0};
     std::atomic<bool> is_exceeded{false};  // it has shrunk: what is unused is to be returned
   };
-  const Partition& partition(uint32_t device) const { return partitions_[device]; }
+  const PartitionSize& partition_size(uint32_t device) const { return partition_sizes_[device]; }
   // Sets the size that the description has, unless a frame has brought a newer one.
   void describe_partition(uint32_t device, uint64_t bytes) {
     uint64_t unknown = 0;
-    partitions_[device].bytes.compare_exchange_strong(unknown, bytes);
+    partition_sizes_[device].bytes.compare_exchange_strong(unknown, bytes);
   }
 
   KernelOutput kernel_output;
@@ -272,7 +272,7 @@ class Link {
   Endpoint endpoint_;
   transport::Secret session_key_{};
   ReplyOrder order_;
-  std::array<Partition, wire::kMaxDevices> partitions_;  // by device of the node
+  std::array<PartitionSize, wire::kMaxDevices> partition_sizes_;  // by device of the node
   uint8_t session_id_[16] = {};
   Mutex parts_mutex_;
   Mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;

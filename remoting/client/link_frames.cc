@@ -100,9 +100,9 @@ bool Link::handle_partition_size(wire::Decoder d) {
   uint32_t device = d.get<uint32_t>();
   bool is_exceeded = d.get<uint32_t>() != 0;
   uint64_t bytes = d.get<uint64_t>();
-  if (!d.ok() || device >= partitions_.size()) return false;
-  partitions_[device].bytes = bytes;
-  partitions_[device].is_exceeded = is_exceeded;
+  if (!d.ok() || device >= partition_sizes_.size()) return false;
+  partition_sizes_[device].bytes = bytes;
+  partition_sizes_[device].is_exceeded = is_exceeded;
   return true;
 }
 

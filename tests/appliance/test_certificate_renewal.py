@@ -22,7 +22,7 @@ from appliance.fleet.models import NodeCertificate
 from appliance.fleet.renewal import MAX_RENEWALS
 from appliance.inventory.models import Node
 from nodes.enrolment import NewKeys, Token
-from nodes.protocol.renewal import signed_content
+from nodes.protocol.renewal_content import signed_content
 from tests.appliance.conftest import Cast, body
 
 pytestmark = pytest.mark.django_db

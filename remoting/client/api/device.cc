@@ -56,7 +56,7 @@ API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
   REQUIRE_DEVICE(d, dev);
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   d->link->poll_frames();
-  *bytes = d->link->partition(d->remote).bytes;
+  *bytes = d->link->partition_size(d->remote).bytes;
   return CUDA_SUCCESS;
 }
 
