@@ -23,4 +23,16 @@ class SCOPED_CAPABILITY MutexLock : public std::unique_lock<std::mutex> {
   void unlock() RELEASE() { unique_lock::unlock(); }
 };
 
+// Releases a mutex until the end of its scope, also if that ends by an exception or with the
+// thread.
+class SCOPED_CAPABILITY MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex& mutex) RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
+  ~MutexUnlock() RELEASE() { mutex_.lock(); }  // that is, of the scope
+  MutexUnlock(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 }  // namespace busbar

@@ -31,7 +31,7 @@ struct Device {
   Mutex mutex;
   std::atomic<Context*> primary{nullptr};  // set once, with the mutex
   int primary_references GUARDED_BY(mutex) = 0;
-  unsigned primary_flags GUARDED_BY(mutex) = 0;
+  std::atomic<unsigned> primary_flags{0};
 };
 
 }  // namespace busbar::client

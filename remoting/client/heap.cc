@@ -82,9 +82,11 @@ Heap::Place Heap::best_place(uint64_t bytes) const {
 // Releases the mutex while it waits for the node. The gap belongs to the request meanwhile.
 bool Heap::take_lease(uint64_t at, uint64_t bytes, bool asks) {
   remove(gaps_, at, bytes);
-  mutex_.unlock();
-  CUresult r = lease_(at, bytes, asks);
-  mutex_.lock();
+  CUresult r;
+  {
+    MutexUnlock unlock(mutex_);
+    r = lease_(at, bytes, asks);
+  }
   if (r) {
     add(gaps_, at, bytes);
     return false;

@@ -46,10 +46,9 @@ void drop(UserObject* o, uint64_t UserObject::* kind, uint64_t count) REQUIRES(r
   o->*kind -= std::min(count, o->*kind);
   if (o->own || o->held) return;
   registry().live.erase(o);
-  registry().mutex.unlock();
+  MutexUnlock unlock(registry().mutex);
   o->destroy(o->data);
   delete o;
-  registry().mutex.lock();
 }
 }  // namespace
 

@@ -98,7 +98,6 @@ API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
 
 API CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
   REQUIRE_DEVICE(d, dev);
-  MutexLock lock(d->mutex);
   d->primary_flags = flags;
   return CUDA_SUCCESS;
 }
