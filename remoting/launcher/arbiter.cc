@@ -57,9 +57,9 @@ Arbiter::Accounts::const_iterator Arbiter::only_present() const {
   return has_other ? accounts_.end() : first;
 }
 
-bool Arbiter::is_open() const {
+void Arbiter::look_for_open() {
   auto only = only_present();
-  return only != accounts_.end() && !is_capped(only->second);
+  is_open_ = only != accounts_.end() && !is_capped(only->second);
 }
 
 void Arbiter::look_for_reserves() {
@@ -132,7 +132,7 @@ void Arbiter::note_late(Microseconds now) {
 
 void Arbiter::end_turn(Microseconds now) {
   charge(now);
-  holder_.clear();
+  holder_ = {};
   is_free_ = false;
   ends_at_ = revoked_at_ = kNever;
 }
@@ -142,16 +142,17 @@ void Arbiter::set_end(const Account& a, Microseconds now) {
   ends_at_ = now + (is_late(a) || is_free_ ? kTurn : turn_length(a));
 }
 
-void Arbiter::grant(const Id& id, Microseconds now) {
+void Arbiter::grant(Accounts::value_type& next, Microseconds now) {
+  auto& [id, a] = next;
   holder_ = last_ = id;
   turn_ = (turn_ + 1) % control::kTurnNumbers;
   charged_until_ = now;
-  accounts_.at(id).late_turn_at = now;
+  a.late_turn_at = now;
   charge_late(now);
-  set_end(accounts_.at(id), now);
-  if (accounts_.at(id).joint) ends_at_ = kNever;
+  set_end(a, now);
+  if (a.joint) ends_at_ = kNever;
   revoked_at_ = kNever;
-  if (called_ == id) called_.clear();
+  if (called_ == id) called_ = {};
 }
 
 // Returns the next account in turn that needs the GPU and is eligible, or end().
@@ -200,7 +201,7 @@ Arbiter::Accounts::iterator Arbiter::late_for_long(Microseconds now) {
 }
 
 Arbiter::Accounts::iterator Arbiter::pick(Microseconds now) {
-  if (!called_.empty()) return accounts_.find(called_);
+  if (called_) return accounts_.find(called_);
   if (auto it = late_for_long(now); it != accounts_.end()) return it;
   if (has_reserves_)
     if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
@@ -242,17 +243,17 @@ void Arbiter::advance(Microseconds now) {
   accrue(now);
   charge_late(now);
   pay_for_pauses(now);
-  if (!holder_.empty()) end_expired(now);
-  if (auto next = holder_.empty() ? pick(now) : accounts_.end(); next != accounts_.end()) {
+  if (holder_) end_expired(now);
+  if (auto next = !holder_ ? pick(now) : accounts_.end(); next != accounts_.end()) {
     next->second.wants = false;
-    grant(next->first, now);
+    grant(*next, now);
   }
-  if ((is_free_ || holder_.empty()) && has_paid_pause() && has_waiting()) pays_since_ = now;
+  if ((is_free_ || !holder_) && has_paid_pause() && has_waiting()) pays_since_ = now;
 }
 
 Microseconds Arbiter::next_deadline(Microseconds now) const {
   if (is_open()) return kNever;
-  if (!holder_.empty()) return is_revoked() ? revoked_at_ + kDrain : ends_at_;
+  if (holder_) return is_revoked() ? revoked_at_ + kDrain : ends_at_;
   Microseconds first = kNever;
   // A joint account with credit still waits for its other GPUs, so no time is known for it.
   for (auto& [id, a] : accounts_) {
@@ -281,12 +282,13 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   a.share = share;
   a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
   look_for_reserves();
+  look_for_open();
   if (was_open == is_open()) return advance(now);
   if (!was_open) return begin_open(now);
   end_turn(now);
   for (auto& entry : accounts_)
     if (entry.second.present) entry.second.reserved_at = now;
-  grant(first, now);
+  grant(*accounts_.find(first), now);
 }
 
 void Arbiter::remove(const Id& id, Microseconds now) {
@@ -295,9 +297,10 @@ void Arbiter::remove(const Id& id, Microseconds now) {
   Account& a = it->second;
   note_late(now);
   if (holder_ == id) end_turn(now);
-  if (called_ == id) called_.clear();
+  if (called_ == id) called_ = {};
   late_drained(id, now);
   a.present = a.wants = a.joint = false;
+  look_for_open();
   a.pauses.expire();
   a.left_at = now;
   a.left_with = a.balance = std::min<Microseconds>(a.balance, 0);
@@ -393,7 +396,7 @@ void Arbiter::late_drained(const Id& id, Microseconds now) {
 }
 
 bool Arbiter::set_joint(const Id& id, bool joint) {
-  if (!joint && called_ == id) called_.clear();
+  if (!joint && called_ == id) called_ = {};
   auto it = accounts_.find(id);
   return it != accounts_.end() && std::exchange(it->second.joint, joint) != joint;
 }
@@ -416,12 +419,12 @@ void Arbiter::call(const Id& id, Microseconds now) {
 }
 
 void Arbiter::begin(Microseconds now) {
-  if (!holder_.empty() && ends_at_ == kNever && !is_revoked())
+  if (holder_ && ends_at_ == kNever && !is_revoked())
     ends_at_ = now + (is_holder_late() ? kTurn : turn_length(accounts_.at(holder_)));
 }
 
 void Arbiter::revoke(Microseconds now) {
-  if (holder_.empty() || is_revoked()) return;
+  if (!holder_ || is_revoked()) return;
   charge(now);
   if (is_free_) charged_until_ = now + Pauses::kReturn;
   is_free_ &= accounts_.at(holder_).balance < -kDrain;

@@ -24,9 +24,10 @@
 // Thread safety: none.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
-#include <string>
 
 #include "control/messages.h"
 #include "control/turn_messages.h"
@@ -38,7 +39,14 @@ using Microseconds = int64_t;
 
 class Arbiter {
  public:
-  using Id = std::string;  // of an allocation
+  // Of an account: of the allocation with this number, or of the debts of a tenant.
+  struct Id {
+    static constexpr uint64_t kDebts = UINT64_MAX;
+    uint64_t allocation = 0;  // 0: no account
+    std::array<uint64_t, 2> tenant{};
+    auto operator<=>(const Id&) const = default;
+    explicit operator bool() const { return allocation != 0; }
+  };
   struct Share {
     control::ComputeMode mode = control::ComputeMode::shared;
     uint32_t percent = 100;
@@ -81,21 +89,20 @@ class Arbiter {
   bool is_turn_of_others(const Id& id) const;
   // The next turn is for the account. It costs from its grant on, and ends after begin() only.
   void call(const Id& id, Microseconds now);
-  bool is_called() const { return !called_.empty(); }
+  bool is_called() const { return bool(called_); }
   void begin(Microseconds now);
-  bool has_begun() const { return !holder_.empty() && ends_at_ != kNever; }
+  bool has_begun() const { return holder_ && ends_at_ != kNever; }
   // The holder must drain before its time.
   void revoke(Microseconds now);
   // Gives the turn a new number, so that a session sees a change.
   uint32_t renumber() { return turn_ = (turn_ + 1) % control::kTurnNumbers; }
 
   // True while one account has the GPU for itself and no cap: it needs no turns.
-  bool is_open() const;
-  // The account whose work may run; null: none.
-  const Id* holder() const { return holder_.empty() ? nullptr : &holder_; }
+  bool is_open() const { return is_open_; }
+  Id holder() const { return holder_; }                      // whose work may run
   bool is_revoked() const { return revoked_at_ != kNever; }  // the holder must drain
   uint32_t turn() const { return turn_; }                    // counts the grants
-  // The holder that did not drain in time, since the last call. Empty: none.
+  // The holder that did not drain in time, since the last call.
   Id take_overdue();
   Microseconds charged(const Id& id) const;
   // Returns the time in which work of the account was late while other accounts had or wanted a
@@ -136,11 +143,12 @@ class Arbiter {
   bool is_chosen_here(const Accounts::value_type& entry) const;
   Microseconds rounds_to_next_turn(bool chosen_here) const;
   static bool is_late(const Account& a) { return a.late_since != kNever; }
-  bool is_holder_late() const { return !holder_.empty() && is_late(accounts_.at(holder_)); }
+  bool is_holder_late() const { return holder_ && is_late(accounts_.at(holder_)); }
   static bool is_late_for_long(const Account& a, Microseconds now) {
     return a.wants && a.late_until != kNever && now >= a.late_turn_at + kLateTurns;
   }
   void look_for_reserves();
+  void look_for_open();
   void accrue(Microseconds now);
   void charge(Microseconds now);
   void charge_late(Microseconds now);
@@ -152,7 +160,7 @@ class Arbiter {
   Accounts::const_iterator only_present() const;
   void end_turn(Microseconds now);
   void begin_open(Microseconds now);
-  void grant(const Id& id, Microseconds now);
+  void grant(Accounts::value_type& next, Microseconds now);
   Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
   bool may_use_balance(const Account& a) const;
   bool begin_round();
@@ -176,6 +184,7 @@ class Arbiter {
   Accounts accounts_;
   Id holder_, last_, overdue_;  // last: whose turn was granted last
   Id called_;                   // a joint account whose turn is next
+  bool is_open_ = false;        // see is_open()
   bool has_reserves_ = false;   // some account has credit by the clock
   bool has_late_ = false;       // some account may be late
   bool has_pauses_ = false;     // some account may be expected back

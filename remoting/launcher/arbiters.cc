@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "control/hex.h"
-#include "control/log.h"
 #include "control/messages.h"
 
 namespace busbar::launcher {
@@ -26,11 +24,6 @@ constexpr Microseconds kSecond = 1'000'000;
 constexpr Microseconds kBeat = Microseconds(control::kBeatMs) * 1000;
 // Longer ones may put the share of a session wrong by a point over 10 s; see ADR 83.
 constexpr Microseconds kLongDrain = 100'000 - Arbiter::kTurn;
-
-// The name of an account that holds the debts of a tenant from allocations that have ended.
-std::string debts_of(const control::Allocation& a) {
-  return "tenant " + control::hex(a.tenant, sizeof a.tenant);
-}
 
 // True if a turn is one from the first to the newest one. Numbers of turns start again.
 bool is_since(uint32_t turn, uint32_t first, uint32_t newest) {
@@ -65,10 +58,13 @@ bool Arbiters::watch(int fd) {
 
 void Arbiters::set_allocation(const std::string& id, const control::Allocation& allocation) {
   std::lock_guard lock(mutex_);
-  allocations_[id] = allocation;
+  auto [it, added] = allocations_.try_emplace(id);
+  Allocation& a = it->second;
+  if (added) a.id.allocation = ++newest_allocation_;
+  a.grant = allocation;
+  a.is_granted = true;
   Microseconds now = clock_();
-  if (auto it = sessions_.find(id); it != sessions_.end())
-    for (Member* member : it->second) join(*member, allocation, now);
+  for (Member* member : a.sessions) join(*member, now);
   tell_sessions();
   arm(now);
 }
@@ -76,43 +72,46 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
 void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
   std::lock_guard lock(mutex_);
   Microseconds now = clock_();
-  std::erase_if(allocations_, [&](auto& entry) {
-    auto& [id, allocation] = entry;
-    if (is_granted(id)) return false;
-    for (auto& [uuid, gpu] : gpus_) gpu.arbiter.move_debt(id, debts_of(allocation), now);
-    return true;
+  for (auto& [id, a] : allocations_) {
+    if (is_granted(id)) continue;
+    a.is_granted = false;
+    for (auto& [uuid, gpu] : gpus_) gpu.arbiter.move_debt(a.id, a.debts(), now);
+  }
+  std::erase_if(allocations_, [](auto& entry) {
+    return !entry.second.is_granted && entry.second.sessions.empty();
   });
 }
 
-void Arbiters::find_places(Member& member, const control::Allocation& a) {
-  member.partitions = a.partitions;
-  for (uint32_t p = 0; p < a.partitions; ++p) {
+void Arbiters::find_places(Member& member) {
+  Allocation& a = *member.allocation;
+  member.partitions = a.grant.partitions;
+  a.is_joint |= member.partitions > 1;
+  for (uint32_t p = 0; p < member.partitions; ++p) {
     GpuUuid uuid;
-    std::copy_n(a.partition[p].gpu_uuid, uuid.size(), uuid.begin());
+    std::copy_n(a.grant.partition[p].gpu_uuid, uuid.size(), uuid.begin());
     Gpu& gpu = gpus_.try_emplace(uuid, carry_).first->second;
-    gpu.places.emplace_back(&member, p);
-    if (a.partitions > 1) gpu.joint.insert(member.account.allocation);
+    gpu.places[a.id].emplace_back(&member, p);
+    if (a.is_joint) gpu.joint.emplace(a.id, &a);
     member.places[p].gpu = &gpu;
   }
 }
 
 // Enters a session at the arbiters of its GPUs, or changes its shares there.
-void Arbiters::join(Member& member, const control::Allocation& a, Microseconds now) {
-  if (!member.partitions) find_places(member, a);
-  member.tenant = debts_of(a);
-  for (uint32_t p = 0; p < std::min(member.partitions, a.partitions); ++p) {
+void Arbiters::join(Member& member, Microseconds now) {
+  if (!member.partitions) find_places(member);
+  const Allocation& a = *member.allocation;
+  for (uint32_t p = 0; p < std::min(member.partitions, a.grant.partitions); ++p) {
     Gpu& gpu = *member.places[p].gpu;
     gpu.changed = true;
-    auto mode = (control::ComputeMode)a.compute_mode;
-    gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
-    gpu.arbiter.move_debt(member.tenant, member.account.allocation, now);
+    auto mode = (control::ComputeMode)a.grant.compute_mode;
+    gpu.arbiter.set_share(a.id, {mode, a.grant.partition[p].compute_percent}, now);
+    gpu.arbiter.move_debt(a.debts(), a.id, now);
     gpu.received.set_in_turns(!gpu.arbiter.is_open(), now);
-    gpu.received.add(member.account.allocation, gpu.arbiter.charged(member.account.allocation),
-                     now);
+    gpu.received.add(a.id, gpu.arbiter.charged(a.id), now);
     update_joint(gpu);  // before settle(): a turn on this GPU alone may be one on several now
     settle(gpu, now);
   }
-  update_joint(member.account.allocation);
+  update_joint(a);
 }
 
 int Arbiters::connect(const Account& account) {
@@ -121,10 +120,11 @@ int Arbiters::connect(const Account& account) {
   std::lock_guard lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
   auto member = std::make_unique<Member>();
-  member->account = account;
+  member->session = account.session;
   member->page = SealedMemory::create("busbar-turns", sizeof(control::TurnPage));
   auto allocation = allocations_.find(account.allocation);
-  if (!member->page || allocation == allocations_.end() || !watch(pair[0]) ||
+  bool is_granted = allocation != allocations_.end() && allocation->second.is_granted;
+  if (!member->page || !is_granted || !watch(pair[0]) ||
       !control::send_message(pair[0], control::Kind::turns, nullptr, 0, member->page->descriptor(),
                              0)) {
     for (int fd : pair) ::close(fd);
@@ -133,9 +133,10 @@ int Arbiters::connect(const Account& account) {
   Member& added = *(members_[pair[0]] = std::move(member));
   added.socket = sockets_[account.session] = pair[0];
   added.values().beat.store(beats_);
-  sessions_[account.allocation].push_back(&added);
+  added.allocation = &allocation->second;
+  added.allocation->sessions.push_back(&added);
   Microseconds now = clock_();
-  join(added, allocation->second, now);
+  join(added, now);
   tell_sessions();
   arm(now);
   return pair[1];
@@ -179,15 +180,12 @@ void Arbiters::forget(int fd) {
   auto it = members_.find(fd);
   Member& member = *it->second;
   Microseconds now = clock_();
-  auto sessions = sessions_.find(member.account.allocation);
-  std::erase(sessions->second, &member);
+  auto& sessions = member.allocation->sessions;
+  std::erase(sessions, &member);
   for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
-  if (sessions->second.empty()) {
-    stalls_.erase(sessions->first);
-    sessions_.erase(sessions);
-  }
+  if (sessions.empty()) stalls_.erase(member.allocation);
   std::erase(untold_, &member);
-  sockets_.erase(member.account.session);
+  sockets_.erase(member.session);
   members_.erase(it);
   ::close(fd);
 }
@@ -195,20 +193,22 @@ void Arbiters::forget(int fd) {
 // The last session of an account takes the account with it.
 void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
   Gpu& gpu = *member.places[partition].gpu;
-  std::erase(gpu.places, std::pair(&member, partition));
+  const Allocation& a = *member.allocation;
+  Places& places = gpu.places.at(a.id);
+  std::erase(places, std::pair(&member, partition));
   gpu.changed = true;
-  const std::string& id = member.account.allocation;
-  bool is_last = places_on(gpu, id).empty();
+  bool is_last = places.empty();
   if (is_last) {
-    gpu.arbiter.remove(id, now);
-    gpu.joint.erase(id);
-    gpu.received.remove(id);
+    gpu.places.erase(a.id);
+    gpu.arbiter.remove(a.id, now);
+    gpu.joint.erase(a.id);
+    gpu.received.remove(a.id);
     gpu.received.set_in_turns(!gpu.arbiter.is_open(), now);
   }
-  update_late(gpu, id, now);
-  if (is_last && !allocations_.contains(id)) gpu.arbiter.move_debt(id, member.tenant, now);
+  update_late(gpu, a.id, now);
+  if (is_last && !a.is_granted) gpu.arbiter.move_debt(a.id, a.debts(), now);
   settle(gpu, now);
-  update_joint(id);
+  update_joint(a);
 }
 
 // Forgets the GPUs without sessions and debts.
@@ -218,18 +218,16 @@ void Arbiters::forget_settled(Microseconds now) {
   });
 }
 
-Arbiters::Places Arbiters::places_on(const Gpu& gpu, const std::string& allocation) {
-  Places found;
-  auto it = sessions_.find(allocation);
-  if (it == sessions_.end()) return found;
-  for (Member* member : it->second)
-    for (uint32_t p = 0; p < member->partitions; ++p, ++places_seen_)
-      if (member->places[p].gpu == &gpu) found.emplace_back(member, p);
-  return found;
+std::span<const Arbiters::Places::value_type> Arbiters::places_on(const Gpu& gpu,
+                                                                  const Arbiter::Id& id) {
+  auto it = gpu.places.find(id);
+  if (it == gpu.places.end()) return {};
+  places_seen_ += it->second.size();
+  return it->second;
 }
 
-bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) {
-  return std::ranges::any_of(places_on(gpu, allocation), [](auto& entry) {
+bool Arbiters::is_busy(const Gpu& gpu, const Arbiter::Id& id) {
+  return std::ranges::any_of(places_on(gpu, id), [](auto& entry) {
     Stage stage = entry.first->places[entry.second].stage;
     return stage == Stage::holds || stage == Stage::draining;
   });
@@ -272,45 +270,51 @@ void Arbiters::show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn,
   show_word(member, partition, place.turn, single ? TurnState::single : TurnState::closed);
 }
 
+// For what waited when the GPU became shared.
+void Arbiters::want_again(Gpu& gpu, Microseconds now) {
+  for (auto& [id, places] : gpu.places)
+    for (auto& [member, partition] : places)
+      if (member->places[partition].stage == Stage::wants) want(gpu, *member->allocation, now);
+}
+
 // Nothing changes for other allocations than the holder and the one before. Returns true if the
 // arbiter has changed.
 bool Arbiters::show_places(Gpu& gpu, Microseconds now) {
   bool is_open = gpu.arbiter.is_open();
-  std::string holder = gpu.arbiter.holder() ? *gpu.arbiter.holder() : "";
-  bool runs = !holder.empty() && may_run(gpu, holder);
-  auto show_each = [&](const Places& places) {
+  Arbiter::Id holder = gpu.arbiter.holder();
+  auto of_holder = places_on(gpu, holder);
+  bool runs = holder && may_run(gpu, *of_holder.front().first->allocation);
+  auto show_each = [&](const auto& places) {
     for (auto& [member, partition] : places)
-      show(gpu, *member, partition, runs && member->account.allocation == holder, now);
+      show(gpu, *member, partition, runs && member->allocation->id == holder, now);
     places_seen_ += places.size();
   };
-  std::string before = std::exchange(gpu.shown_holder, holder);
+  Arbiter::Id before = std::exchange(gpu.shown_holder, holder);
   bool was_open = std::exchange(gpu.was_open, is_open);
   if (was_open || is_open) {
-    show_each(gpu.places);
-    if (is_open) return false;
-    for (auto& [member, partition] : gpu.places)
-      if (member->places[partition].stage == Stage::wants)
-        want(gpu, member->account.allocation, now);
-    return true;
+    for (auto& [id, places] : gpu.places) show_each(places);
+    if (!is_open) want_again(gpu, now);
+    return !is_open;
   }
   if (before != holder) show_each(places_on(gpu, before));
-  show_each(places_on(gpu, holder));
+  show_each(of_holder);
   return false;
 }
 
 // Repeats until the arbiter and all places agree: an unused turn ends at once.
 void Arbiters::settle(Gpu& gpu, Microseconds now) {
   for (;;) {
-    if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty()) {
+    if (auto overdue = gpu.arbiter.take_overdue()) {
       mark_overdue(gpu, overdue, now);
       update_late(gpu, overdue, now);  // the work that does not end may be on another GPU
     }
     while (show_places(gpu, now)) {
     }
-    auto* holder = gpu.arbiter.holder();
-    if (!holder || keeps_turn(gpu, *holder)) return;
-    std::string id = *holder;
-    gpu.arbiter.drained(id, has_waiting(gpu, id), now);
+    auto holder = gpu.arbiter.holder();
+    if (!holder) return;
+    const Allocation& a = *gpu.places.at(holder).front().first->allocation;
+    if (keeps_turn(gpu, a)) return;
+    gpu.arbiter.drained(holder, has_waiting(gpu, a), now);
   }
 }
 
@@ -318,13 +322,13 @@ void Arbiters::apply_want(Member& member, Place& place, Microseconds now) {
   if (place.stage != Stage::idle || place.gpu->arbiter.is_open()) return;
   place.stage = Stage::wants;
   place.unused_turns = 0;
-  if (member.partitions > 1) update_joint(member.account.allocation);
-  want(*place.gpu, member.account.allocation, now);
+  update_joint(*member.allocation);
+  want(*place.gpu, *member.allocation, now);
 }
 
 void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseconds now) {
   Gpu& gpu = *place.gpu;
-  const std::string& id = member.account.allocation;
+  const Allocation& a = *member.allocation;
   bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
   // A session that has worked without this launcher reports the turn on its page again.
   if (!had_turn && !place.is_overdue) return wants ? apply_want(member, place, now) : void();
@@ -333,9 +337,9 @@ void Arbiters::apply_drained(Member& member, Place& place, bool wants, Microseco
   place.stage = wants ? Stage::wants : Stage::idle;
   place.is_overdue = place.is_single = false;
   place.late_from = Arbiter::kNever;
-  if (had_turn && !keeps_turn(gpu, id)) gpu.arbiter.drained(id, has_waiting(gpu, id), now);
-  if (!had_turn) update_late(gpu, id, now);
-  if (wants && member.partitions > 1) want(gpu, id, now);
+  if (had_turn && !keeps_turn(gpu, a)) gpu.arbiter.drained(a.id, has_waiting(gpu, a), now);
+  if (!had_turn) update_late(gpu, a.id, now);
+  if (wants && a.is_joint) want(gpu, a, now);
 }
 
 // False when the session breaks the protocol.
@@ -378,24 +382,26 @@ void Arbiters::serve(int fd) {
 // Marks the GPUs where it is time for a change.
 void Arbiters::mark_due(Microseconds now) {
   for (auto& [uuid, gpu] : gpus_) gpu.changed |= gpu.deadline <= now;
-  for (auto& [id, stalled_at] : stalls_)
-    if (stalled_at <= now) mark_changed(id);
+  for (auto& [allocation, stalled_at] : stalls_)
+    if (stalled_at <= now) mark_changed(*allocation);
 }
 
-std::set<Arbiters::Gpu*> Arbiters::take_changed() {
-  std::set<Gpu*> changed;
+// Those that share an allocation with a changed GPU count as changed, too.
+std::vector<Arbiters::Gpu*> Arbiters::take_changed() {
+  Joint joint;
   for (auto& [uuid, gpu] : gpus_)
-    if (std::exchange(gpu.changed, false)) changed.insert(&gpu);
+    if (gpu.changed) joint.insert(gpu.joint.begin(), gpu.joint.end());
+  for (auto& [id, allocation] : joint) mark_changed(*allocation);
+  std::vector<Gpu*> changed;
+  for (auto& [uuid, gpu] : gpus_)
+    if (std::exchange(gpu.changed, false)) changed.push_back(&gpu);
   return changed;
 }
 
 // The end of a turn on one GPU lets others begin, on all GPUs of an allocation with joint turns.
-void Arbiters::advance_all() {
-  Microseconds now = clock_();
+void Arbiters::advance_all(Microseconds now) {
   mark_due(now);
   for (auto gpus = take_changed(); !gpus.empty(); gpus = take_changed()) {
-    for (auto& id : joint_allocations(gpus)) mark_changed(id);
-    gpus.merge(take_changed());
     for (Gpu* gpu : gpus) {
       gpu->arbiter.advance(now);
       settle(*gpu, now);
@@ -435,7 +441,7 @@ void Arbiters::beat(Microseconds now) {
 Microseconds Arbiters::first_deadline(Microseconds now) const {
   Microseconds next = Arbiter::kNever;
   for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.changed ? now : gpu.deadline);
-  for (auto& [id, stalled_at] : stalls_) next = std::min(next, stalled_at);
+  for (auto& [allocation, stalled_at] : stalls_) next = std::min(next, stalled_at);
   if (has_turns()) next = std::min(next, next_beat_);
   return next;
 }
@@ -461,10 +467,11 @@ void Arbiters::step(int timeout_ms) {
   std::lock_guard lock(mutex_);
   for (int i = 0; i < n; ++i)
     if (events[i].data.fd != timer_) serve(events[i].data.fd);
-  advance_all();
-  beat(clock_());
+  Microseconds now = clock_();
+  advance_all(now);
+  beat(now);
   tell_sessions();
-  if (timeout_ms) arm(clock_());
+  if (timeout_ms) arm(now);
 }
 
 void Arbiters::run() {

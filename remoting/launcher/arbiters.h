@@ -10,12 +10,13 @@
 // everything. Nothing blocks but run().
 #pragma once
 #include <array>
+#include <bit>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <span>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "control/turn_messages.h"
@@ -96,10 +97,23 @@ class Arbiters {
     Microseconds drains_since = 0;  // the end of the turn whose work may still run; 0: none does
     Drain longest_drain;
   };
+  struct Member;
+  // An allocation that is granted or has sessions.
+  struct Allocation {
+    Arbiter::Id id;
+    control::Allocation grant{};  // the newest one
+    bool is_granted = false;
+    bool is_joint = false;  // a session of it has several GPUs
+    std::vector<Member*> sessions;
+    // The account that holds the debts of its tenant from allocations that have ended.
+    Arbiter::Id debts() const {
+      return {Arbiter::Id::kDebts, std::bit_cast<std::array<uint64_t, 2>>(grant.tenant)};
+    }
+  };
   struct Member {
-    Account account;
+    SessionId session{};
+    Allocation* allocation = nullptr;
     int socket = -1;
-    std::string tenant;  // whose later allocations take over the debts of this one
     std::unique_ptr<SealedMemory> page;
     uint32_t partitions = 0;
     std::array<Place, wire::kMaxDevices> places;
@@ -107,20 +121,21 @@ class Arbiters {
     control::TurnPage& values() { return *(control::TurnPage*)page->data(); }
   };
   using Places = std::vector<std::pair<Member*, uint32_t>>;  // with the partition
+  using Joint = std::map<Arbiter::Id, Allocation*>;
   struct Gpu {
     explicit Gpu(Arbiter::Carry carry) : arbiter(carry) {}
     Arbiter arbiter;
-    Places places;
-    std::set<std::string> joint;  // the allocations here that have places on other GPUs, too
-    bool changed = true;          // the arbiter or a place, since the arbiter was advanced
+    std::map<Arbiter::Id, Places> places;     // by allocation
+    Joint joint;                              // the allocations here that are joint
+    bool changed = true;                      // the arbiter or a place, since it was advanced
     Microseconds deadline = Arbiter::kNever;  // of the arbiter, when it was advanced
     bool was_open = false;                    // when the places were shown
-    std::string shown_holder;
+    Arbiter::Id shown_holder;
     ReceivedShares received;
   };
   bool watch(int fd);
-  void find_places(Member& member, const control::Allocation& allocation);
-  void join(Member& member, const control::Allocation& allocation, Microseconds now);
+  void find_places(Member& member);
+  void join(Member& member, Microseconds now);
   void forget_settled(Microseconds now);
   void forget(int fd);
   void leave(Member& member, uint32_t partition, Microseconds now);
@@ -129,36 +144,36 @@ class Arbiters {
   bool apply(Member& member, const control::TurnNotice& notice);
   void apply_want(Member& member, Place& place, Microseconds now);
   void apply_drained(Member& member, Place& place, bool wants, Microseconds now);
-  Places places_on(const Gpu& gpu, const std::string& allocation);
-  std::vector<Gpu*> joint_gpus(const std::string& allocation);
-  joint_turns::Group joint_group(const std::string& allocation);
-  void update_joint(const std::string& allocation);
+  std::span<const Places::value_type> places_on(const Gpu& gpu, const Arbiter::Id& id);
+  std::vector<Gpu*> joint_gpus(const Allocation& allocation);
+  joint_turns::Group joint_group(const Allocation& allocation);
+  void update_joint(const Allocation& allocation);
   void update_joint(const Gpu& gpu);
-  void want(Gpu& gpu, const std::string& allocation, Microseconds now);
-  bool is_busy(const Gpu& gpu, const std::string& allocation);
-  bool keeps_turn(const Gpu& gpu, const std::string& allocation);
-  bool has_waiting(const Gpu& gpu, const std::string& allocation);
-  bool may_run(const Gpu& gpu, const std::string& holder);
+  void want(Gpu& gpu, const Allocation& allocation, Microseconds now);
+  bool is_busy(const Gpu& gpu, const Arbiter::Id& id);
+  bool keeps_turn(const Gpu& gpu, const Allocation& allocation);
+  bool has_waiting(const Gpu& gpu, const Allocation& allocation);
+  bool may_run(const Gpu& gpu, const Allocation& holder);
   void settle(Gpu& gpu, Microseconds now);
   bool show_places(Gpu& gpu, Microseconds now);
+  void want_again(Gpu& gpu, Microseconds now);
   void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);
   void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
   // Of arbiter_late.cc:
   static bool is_late(const Place& place) {
     return place.late_from != Arbiter::kNever && place.stage != Stage::idle;
   }
-  void mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now);
-  void update_late(Gpu& gpu, const std::string& allocation, Microseconds now);
+  void mark_overdue(Gpu& gpu, const Arbiter::Id& id, Microseconds now);
+  void update_late(Gpu& gpu, const Arbiter::Id& id, Microseconds now);
   void apply_drained_before(Member& member, Place& place, Microseconds now);
-  static std::set<std::string> joint_allocations(const std::set<Gpu*>& gpus);
-  void mark_changed(const std::string& allocation);
-  std::set<Gpu*> take_changed();
+  static void mark_changed(const Allocation& allocation);
+  std::vector<Gpu*> take_changed();
   void mark_due(Microseconds now);
-  void advance_joint(const std::set<Gpu*>& gpus, Microseconds now);
-  void count_joint_turn(const std::string& allocation);
-  void help_drain(const joint_turns::Group& group, Microseconds now);
-  void admit_single(const joint_turns::Group& group);
-  void advance_all();
+  void advance_joint(const std::vector<Gpu*>& gpus, Microseconds now);
+  static void count_joint_turn(const Allocation& allocation);
+  void help_drain(const joint_turns::Group& group, const Allocation& allocation, Microseconds now);
+  void admit_single(const Allocation& allocation);
+  void advance_all(Microseconds now);
   void tell_sessions();
   bool has_turns() const;
   void beat(Microseconds now);
@@ -169,13 +184,13 @@ class Arbiters {
   const Arbiter::Carry carry_;
   const int epoll_, timer_;
   FairMutex mutex_;
-  std::map<std::string, control::Allocation> allocations_;
-  std::map<int, std::unique_ptr<Member>> members_;                  // by descriptor
-  std::unordered_map<std::string, std::vector<Member*>> sessions_;  // by allocation
-  std::vector<Member*> untold_;                                     // of a change of the page
+  std::map<std::string, Allocation> allocations_;
+  uint64_t newest_allocation_ = 0;                  // its number
+  std::map<int, std::unique_ptr<Member>> members_;  // by descriptor
+  std::vector<Member*> untold_;                     // of a change of the page
   std::map<SessionId, int> sockets_;
   std::map<GpuUuid, Gpu> gpus_;
-  std::map<std::string, Microseconds> stalls_;  // when an ending joint turn counts as stalled
+  std::map<const Allocation*, Microseconds> stalls_;  // when an ending joint turn is stalled
   uint32_t beats_ = 1;
   Microseconds next_beat_ = 0;
   uint64_t places_seen_ = 0;

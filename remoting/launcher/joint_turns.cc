@@ -5,20 +5,16 @@
 namespace busbar::launcher::joint_turns {
 
 namespace {
-bool holds(const Arbiter& arbiter, const Arbiter::Id& id) {
-  return arbiter.holder() && *arbiter.holder() == id;
-}
-
 // A turn that has begun, or whose work was there before turns, ends everywhere if it lacks a GPU.
 bool must_end(const Group& group) {
   auto ends = [&](Arbiter* a) {
-    return holds(*a, group.id) && a->is_revoked();
+    return a->holder() == group.id && a->is_revoked();
   };
   auto began = [&](Arbiter* a) {
-    return holds(*a, group.id) && a->has_begun();
+    return a->holder() == group.id && a->has_begun();
   };
   auto lacks = [&](Arbiter* a) {
-    return !holds(*a, group.id);
+    return a->holder() != group.id;
   };
   return std::ranges::any_of(group.arbiters, ends) ||
          (std::ranges::any_of(group.arbiters, began) && std::ranges::any_of(group.arbiters, lacks));
@@ -27,7 +23,7 @@ bool must_end(const Group& group) {
 bool end_everywhere(const Group& group, Microseconds now) {
   bool changed = false;
   for (Arbiter* a : group.arbiters) {
-    if (!holds(*a, group.id) || a->is_revoked()) continue;
+    if (a->holder() != group.id || a->is_revoked()) continue;
     a->revoke(now);
     changed = true;
   }
@@ -77,8 +73,8 @@ bool call_one_anyway(const std::vector<Group>& groups, Microseconds now) {
 }  // namespace
 
 bool is_ready(const Group& group) {
-  return std::ranges::all_of(group.arbiters,
-                             [&](Arbiter* a) { return holds(*a, group.id) && !a->is_revoked(); });
+  return std::ranges::all_of(
+      group.arbiters, [&](Arbiter* a) { return a->holder() == group.id && !a->is_revoked(); });
 }
 
 bool has_begun(const Group& group) {

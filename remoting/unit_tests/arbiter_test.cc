@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "unit_tests/account_ids.h"
+
 namespace busbar::launcher {
 namespace {
 
@@ -66,7 +68,7 @@ class Model {
       now_ = std::max(now_ + 1, next);
       return;
     }
-    Tenant& t = *std::ranges::find(tenants_, *arbiter_.holder(), &Tenant::id);
+    Tenant& t = *std::ranges::find(tenants_, arbiter_.holder(), &Tenant::id);
     work(t);
   }
   void work(Tenant& t) {
@@ -89,7 +91,7 @@ class Model {
 
 constexpr Microseconds kTenSeconds = 10'000'000;
 
-Tenant tenant(const char* id, uint32_t percent, Microseconds unit,
+Tenant tenant(const Arbiter::Id& id, uint32_t percent, Microseconds unit,
               ComputeMode mode = ComputeMode::shared) {
   return {id, {mode, percent}, unit};
 }
@@ -106,13 +108,13 @@ double error_of(Arbiter::Carry carry, const std::vector<Tenant>& tenants) {
 }
 
 const std::vector<std::vector<Tenant>> kMixes{
-    {tenant("a", 30, 20), tenant("b", 70, 20)},
-    {tenant("a", 10, 50'000), tenant("b", 90, 20)},
-    {tenant("a", 10, 20), tenant("b", 90, 50'000)},
-    {tenant("a", 50, 2000), tenant("b", 50, 20)},
-    {tenant("a", 25, 2000), tenant("b", 25, 20), tenant("c", 50, 7000)},
-    {tenant("a", 15, 5000), tenant("b", 35, 20), tenant("c", 20, 1000), tenant("d", 30, 20'000)},
-    {tenant("a", 1, 2000), tenant("b", 99, 2000)},
+    {tenant(kA, 30, 20), tenant(kB, 70, 20)},
+    {tenant(kA, 10, 50'000), tenant(kB, 90, 20)},
+    {tenant(kA, 10, 20), tenant(kB, 90, 50'000)},
+    {tenant(kA, 50, 2000), tenant(kB, 50, 20)},
+    {tenant(kA, 25, 2000), tenant(kB, 25, 20), tenant(kC, 50, 7000)},
+    {tenant(kA, 15, 5000), tenant(kB, 35, 20), tenant(kC, 20, 1000), tenant(kD, 30, 20'000)},
+    {tenant(kA, 1, 2000), tenant(kB, 99, 2000)},
 };
 
 TEST(Arbiter, SharesOfSaturatedTenantsHoldWithinOnePoint) {
@@ -135,7 +137,7 @@ TEST(Arbiter, RandomSharesAndKernelsHoldWithinOnePoint) {
     for (int left = 100; left > 0;) {
       int percent = tenants.size() == 5 ? left : std::min(left, between(5, 60));
       auto mode = between(0, 1) ? ComputeMode::shared : ComputeMode::guaranteed;
-      tenants.push_back({std::to_string(tenants.size()),
+      tenants.push_back({{tenants.size() + 1},
                          {mode, (uint32_t)percent},
                          between(0, 1) ? between(20, 500) : between(500, 40'000)});
       left -= percent;
@@ -147,7 +149,7 @@ TEST(Arbiter, RandomSharesAndKernelsHoldWithinOnePoint) {
 TEST(Arbiter, CappedTenantAloneGetsItsPercentAndNoMore) {
   for (uint32_t percent : {1u, 10u, 30u, 99u})
     for (Microseconds unit : {20, 2000, 50'000}) {
-      Model model(Arbiter::Carry::yes, {tenant("a", percent, unit, ComputeMode::capped)});
+      Model model(Arbiter::Carry::yes, {tenant(kA, percent, unit, ComputeMode::capped)});
       model.run(kTenSeconds);
       EXPECT_NEAR(model.percents()[0], percent, 1.0) << unit;
     }
@@ -155,25 +157,25 @@ TEST(Arbiter, CappedTenantAloneGetsItsPercentAndNoMore) {
 
 TEST(Arbiter, SharedTenantUsesWhatCappedNeighbourMayNot) {
   Model model(Arbiter::Carry::yes,
-              {tenant("a", 30, 2000, ComputeMode::capped), tenant("b", 10, 2000)});
+              {tenant(kA, 30, 2000, ComputeMode::capped), tenant(kB, 10, 2000)});
   model.run(kTenSeconds);
   EXPECT_NEAR(model.percents()[0], 30, 1.0);
   EXPECT_GT(model.percents()[1], 67.0);
 }
 
 TEST(Arbiter, IdleCreditDoesNotAccumulate) {
-  Tenant bursty = tenant("a", 50, 1000);
+  Tenant bursty = tenant(kA, 50, 1000);
   bursty.idle_for = 900'000;
   bursty.busy_for = 1'000'000;
-  Model model(Arbiter::Carry::yes, {bursty, tenant("b", 50, 1000)});
+  Model model(Arbiter::Carry::yes, {bursty, tenant(kB, 50, 1000)});
   model.run(kTenSeconds);
   EXPECT_GT(model.percents()[1], 65.0) << "the idle time was not saved for later";
   EXPECT_LT(model.percents()[0], 30.0);
 }
 
 TEST(Arbiter, GuaranteedTenantIsServedFirst) {
-  Model model(Arbiter::Carry::yes, {tenant("a", 60, 1000, ComputeMode::guaranteed),
-                                    tenant("b", 60, 1000), tenant("c", 60, 1000)});
+  Model model(Arbiter::Carry::yes, {tenant(kA, 60, 1000, ComputeMode::guaranteed),
+                                    tenant(kB, 60, 1000), tenant(kC, 60, 1000)});
   model.run(kTenSeconds);
   EXPECT_GE(model.percents()[0], 59.0);
   EXPECT_NEAR(model.percents()[1], model.percents()[2], 1.0);
@@ -181,45 +183,45 @@ TEST(Arbiter, GuaranteedTenantIsServedFirst) {
 
 TEST(Arbiter, OneAllocationAloneNeedsNoTurns) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::shared, 10}, 0);
+  arbiter.set_share(kA, {ComputeMode::shared, 10}, 0);
   EXPECT_TRUE(arbiter.is_open());
-  arbiter.set_share("b", {ComputeMode::shared, 90}, 10);
+  arbiter.set_share(kB, {ComputeMode::shared, 90}, 10);
   EXPECT_FALSE(arbiter.is_open());
   ASSERT_TRUE(arbiter.holder());
-  EXPECT_EQ(*arbiter.holder(), "a") << "its work may run already";
-  arbiter.remove("b", 20);
+  EXPECT_EQ(arbiter.holder(), kA) << "its work may run already";
+  arbiter.remove(kB, 20);
   EXPECT_TRUE(arbiter.is_open());
 }
 
 TEST(Arbiter, HolderGoesOnWhileNobodyElseWants) {
   Arbiter arbiter;
-  arbiter.set_share("a", {}, 0);
-  arbiter.set_share("b", {}, 0);
+  arbiter.set_share(kA, {}, 0);
+  arbiter.set_share(kB, {}, 0);
   for (Microseconds now = 0; now < 1'000'000; now += 1000) {
     arbiter.advance(now);
     ASSERT_FALSE(arbiter.is_revoked());
   }
-  arbiter.want("b", 1'000'000);
+  arbiter.want(kB, 1'000'000);
   arbiter.advance(1'000'000 + Arbiter::kTurn);
   EXPECT_TRUE(arbiter.is_revoked());
-  arbiter.drained("a", true, 1'011'000);
-  EXPECT_EQ(*arbiter.holder(), "b");
+  arbiter.drained(kA, true, 1'011'000);
+  EXPECT_EQ(arbiter.holder(), kB);
 }
 
 TEST(Arbiter, TurnThatDoesNotDrainIsOpenedToTheNext) {
   Arbiter arbiter;
-  arbiter.set_share("a", {}, 0);
-  arbiter.set_share("b", {}, 0);
-  arbiter.want("b", 0);
+  arbiter.set_share(kA, {}, 0);
+  arbiter.set_share(kB, {}, 0);
+  arbiter.want(kB, 0);
   arbiter.advance(Arbiter::kTurn);
   ASSERT_TRUE(arbiter.is_revoked());
   arbiter.advance(Arbiter::kTurn + Arbiter::kDrain - 1);
-  EXPECT_EQ(*arbiter.holder(), "a");
-  EXPECT_EQ(arbiter.take_overdue(), "");
+  EXPECT_EQ(arbiter.holder(), kA);
+  EXPECT_FALSE(arbiter.take_overdue());
   arbiter.advance(Arbiter::kTurn + Arbiter::kDrain);
-  EXPECT_EQ(*arbiter.holder(), "b");
-  EXPECT_EQ(arbiter.take_overdue(), "a");
-  EXPECT_GE(arbiter.charged("a"), Arbiter::kDrain) << "it pays for the wait";
+  EXPECT_EQ(arbiter.holder(), kB);
+  EXPECT_EQ(arbiter.take_overdue(), kA);
+  EXPECT_GE(arbiter.charged(kA), Arbiter::kDrain) << "it pays for the wait";
 }
 
 // Returns the share of the GPU, in percent, of a tenant whose kernels last longer than a turn may
@@ -227,15 +229,15 @@ TEST(Arbiter, TurnThatDoesNotDrainIsOpenedToTheNext) {
 // the time while both run.
 double share_with_kernels_that_are_late(Arbiter::Share share, Microseconds kernel) {
   Arbiter arbiter;
-  arbiter.set_share("hostile", share, 0);
-  arbiter.set_share("victim", {ComputeMode::shared, 100 - share.percent}, 0);
+  arbiter.set_share(kHostile, share, 0);
+  arbiter.set_share(kVictim, {ComputeMode::shared, 100 - share.percent}, 0);
   Microseconds used[2] = {}, left = 0, now = 0;
   bool is_late = false;
   for (; now < 60 * kTenSeconds; now += 1000) {
-    for (auto* id : {"hostile", "victim"}) arbiter.want(id, now);
+    for (auto& id : {kHostile, kVictim}) arbiter.want(id, now);
     arbiter.advance(now);
-    is_late |= arbiter.take_overdue() == "hostile";
-    bool victim_runs = arbiter.holder() && *arbiter.holder() == "victim";
+    is_late |= arbiter.take_overdue() == kHostile;
+    bool victim_runs = arbiter.holder() == kVictim;
     bool holds = arbiter.holder() && !victim_runs;
     if (holds && !left && !arbiter.is_revoked()) left = kernel;
     Microseconds slice = victim_runs && left ? 500 : 1000;
@@ -243,11 +245,11 @@ double share_with_kernels_that_are_late(Arbiter::Share share, Microseconds kerne
     if (left) {
       used[0] += std::min(left, slice);
       left -= std::min(left, slice);
-      if (!left && holds) arbiter.drained("hostile", true, now);
-      if (!left && is_late) arbiter.late_drained("hostile", now);
+      if (!left && holds) arbiter.drained(kHostile, true, now);
+      if (!left && is_late) arbiter.late_drained(kHostile, now);
       is_late &= left != 0;
     }
-    if (victim_runs && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+    if (victim_runs && arbiter.is_revoked()) arbiter.drained(kVictim, true, now);
   }
   return 100.0 * (double)used[0] / (double)(used[0] + used[1]);
 }
@@ -261,24 +263,24 @@ TEST(Arbiter, LateTurnCostsUntilItHasDrained) {
 
 TEST(Arbiter, LateTurnCostsNothingWhileNobodyElseWantsTheGpu) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::shared, 50}, 0);
-  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
-  arbiter.want("b", 0);
+  arbiter.set_share(kA, {ComputeMode::shared, 50}, 0);
+  arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
+  arbiter.want(kB, 0);
   Microseconds late = Arbiter::kTurn + Arbiter::kDrain;
   arbiter.advance(Arbiter::kTurn);
   arbiter.advance(late);
-  ASSERT_EQ(*arbiter.holder(), "b");
-  arbiter.drained("b", false, late);
+  ASSERT_EQ(arbiter.holder(), kB);
+  arbiter.drained(kB, false, late);
   Microseconds now = late;
   for (; now < kTenSeconds; now += 1000) arbiter.advance(now);
-  EXPECT_EQ(*arbiter.holder(), "a") << "it goes on in a turn";
-  arbiter.want("b", now);
+  EXPECT_EQ(arbiter.holder(), kA) << "it goes on in a turn";
+  arbiter.want(kB, now);
   arbiter.advance(now + Arbiter::kTurn);
-  arbiter.drained("a", true, now + Arbiter::kTurn);
-  EXPECT_EQ(*arbiter.holder(), "b");
+  arbiter.drained(kA, true, now + Arbiter::kTurn);
+  EXPECT_EQ(arbiter.holder(), kB);
   arbiter.advance(now + 3 * Arbiter::kTurn);
-  arbiter.drained("b", true, now + 3 * Arbiter::kTurn);
-  EXPECT_EQ(*arbiter.holder(), "a") << "it has no debt of ten seconds";
+  arbiter.drained(kB, true, now + 3 * Arbiter::kTurn);
+  EXPECT_EQ(arbiter.holder(), kA) << "it has no debt of ten seconds";
 }
 
 // Returns the share of the GPU, in percent, of a tenant that runs one kernel in each session. The
@@ -287,24 +289,24 @@ double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds k
                                             Microseconds pause, bool same_allocation = true) {
   Arbiter arbiter;
   Microseconds now = 0, used = 0, ends_at = 0, returns_at = 0;
-  arbiter.set_share("victim", {ComputeMode::shared, 100 - share.percent}, 0);
-  arbiter.want("victim", 0);
-  for (int session = 0; now < 6 * kTenSeconds; now += 1000) {
-    std::string id = "hostile" + (same_allocation ? "" : std::to_string(session));
+  arbiter.set_share(kVictim, {ComputeMode::shared, 100 - share.percent}, 0);
+  arbiter.want(kVictim, 0);
+  for (uint64_t session = 0; now < 6 * kTenSeconds; now += 1000) {
+    Arbiter::Id id{kHostile.allocation + (same_allocation ? 0 : session)};
     if (!ends_at && now >= returns_at) {
       arbiter.set_share(id, share, now);
-      arbiter.move_debt("tenant", id, now);
+      arbiter.move_debt(kTenant, id, now);
       arbiter.want(id, now);
       ends_at = Arbiter::kNever;
     }
     arbiter.advance(now);
-    bool is_victim = arbiter.holder() && *arbiter.holder() == "victim";
-    if (is_victim && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+    bool is_victim = arbiter.holder() == kVictim;
+    if (is_victim && arbiter.is_revoked()) arbiter.drained(kVictim, true, now);
     if (arbiter.holder() && !is_victim && ends_at == Arbiter::kNever) ends_at = now + kernel;
     if (!ends_at || now < ends_at) continue;
     used += kernel;
     arbiter.remove(id, now);
-    arbiter.move_debt(id, "tenant", now);
+    arbiter.move_debt(id, kTenant, now);
     ends_at = 0;
     returns_at = now + pause;
     ++session;
@@ -314,8 +316,8 @@ double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds k
 
 TEST(Arbiter, LateCappedAccountAloneGetsTurnsAllTheSame) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::capped, 10}, 0);
-  arbiter.want("a", 0);
+  arbiter.set_share(kA, {ComputeMode::capped, 10}, 0);
+  arbiter.want(kA, 0);
   uint32_t before = arbiter.turn();
   for (Microseconds now = 0; now < 60'000'000;) {
     now = std::max(now + 1, arbiter.next_deadline(now));
@@ -326,14 +328,14 @@ TEST(Arbiter, LateCappedAccountAloneGetsTurnsAllTheSame) {
 
 TEST(Arbiter, LateTurnEndsWhenTheAccountHasTheGpuForItself) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
-  arbiter.want("a", 0);
+  arbiter.set_share(kA, {ComputeMode::capped, 50}, 0);
+  arbiter.want(kA, 0);
   Microseconds now = 0;
   for (; now < 3'000'000; now += 1000) arbiter.advance(now);
-  arbiter.set_share("a", {ComputeMode::shared, 100}, now);
+  arbiter.set_share(kA, {ComputeMode::shared, 100}, now);
   now += 3'600'000'000;
-  arbiter.set_share("b", {ComputeMode::shared, 50}, now);
-  EXPECT_LT(arbiter.charged("a"), 10'000'000) << "microseconds, of an hour alone";
+  arbiter.set_share(kB, {ComputeMode::shared, 50}, now);
+  EXPECT_LT(arbiter.charged(kA), 10'000'000) << "microseconds, of an hour alone";
 }
 
 TEST(Arbiter, DebtOutlivesTheSessionsOfAnAllocation) {
@@ -353,15 +355,15 @@ TEST(Arbiter, DebtOutlivesTheAllocationsOfATenant) {
 
 TEST(Arbiter, AccountThatLeftIsForgottenWhenItsDebtIsPaid) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::shared, 50}, 0);
-  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
-  arbiter.remove("b", 0);
-  arbiter.remove("a", 100'000);
+  arbiter.set_share(kA, {ComputeMode::shared, 50}, 0);
+  arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
+  arbiter.remove(kB, 0);
+  arbiter.remove(kA, 100'000);
   EXPECT_TRUE(arbiter.is_settled(100'000)) << "it had the GPU for itself";
-  arbiter.set_share("a", {ComputeMode::shared, 50}, 100'000);
-  arbiter.set_share("b", {ComputeMode::shared, 50}, 100'000);
-  arbiter.remove("a", 200'000);
-  arbiter.remove("b", 200'000);
+  arbiter.set_share(kA, {ComputeMode::shared, 50}, 100'000);
+  arbiter.set_share(kB, {ComputeMode::shared, 50}, 100'000);
+  arbiter.remove(kA, 200'000);
+  arbiter.remove(kB, 200'000);
   EXPECT_FALSE(arbiter.is_settled(299'000));
   EXPECT_TRUE(arbiter.is_settled(400'000));
 }
@@ -371,12 +373,12 @@ TEST(Arbiter, CreditByTheClockDoesNotDependOnTheNumberOfLooks) {
   for (Microseconds step : {1, 2, 3, 7})
     for (uint32_t percent : {51u, 67u, 11u, 99u}) {
       Arbiter arbiter;
-      arbiter.set_share("a", {ComputeMode::capped, percent}, 0);
+      arbiter.set_share(kA, {ComputeMode::capped, percent}, 0);
       Microseconds held = 0;
       for (Microseconds now = 0; now < 1'000'000; now += step) {
-        arbiter.want("a", now);
+        arbiter.want(kA, now);
         held += arbiter.holder() ? step : 0;
-        if (arbiter.holder() && arbiter.is_revoked()) arbiter.drained("a", true, now);
+        if (arbiter.holder() && arbiter.is_revoked()) arbiter.drained(kA, true, now);
       }
       EXPECT_NEAR((double)held / 10'000, percent, 1.5) << step;
     }
@@ -385,16 +387,16 @@ TEST(Arbiter, CreditByTheClockDoesNotDependOnTheNumberOfLooks) {
 // What exceeds the credit by the clock is no privilege of a guaranteed account.
 TEST(Arbiter, GuaranteedTenantPaysForTurnsThatDoNotEnd) {
   Arbiter arbiter;
-  arbiter.set_share("hostile", {ComputeMode::guaranteed, 10}, 0);
-  arbiter.set_share("victim", {ComputeMode::shared, 10}, 0);
+  arbiter.set_share(kHostile, {ComputeMode::guaranteed, 10}, 0);
+  arbiter.set_share(kVictim, {ComputeMode::shared, 10}, 0);
   Microseconds used[2] = {};
   for (Microseconds now = 0; now < 6 * kTenSeconds; now += 1000) {
-    for (auto* id : {"hostile", "victim"}) arbiter.want(id, now);
+    for (auto& id : {kHostile, kVictim}) arbiter.want(id, now);
     arbiter.advance(now);
     if (!arbiter.holder()) continue;
-    bool is_victim = *arbiter.holder() == "victim";
+    bool is_victim = arbiter.holder() == kVictim;
     used[is_victim] += 1000;
-    if (is_victim && arbiter.is_revoked()) arbiter.drained("victim", true, now);
+    if (is_victim && arbiter.is_revoked()) arbiter.drained(kVictim, true, now);
   }
   EXPECT_GT(used[1], used[0] * 8 / 10) << "hostile " << used[0] << " victim " << used[1];
 }
@@ -402,46 +404,46 @@ TEST(Arbiter, GuaranteedTenantPaysForTurnsThatDoNotEnd) {
 // Its other GPUs may be free much later.
 TEST(Arbiter, JointAccountThatIsDueHasNoDeadline) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
-  arbiter.set_joint("a", true);
-  arbiter.want("a", 0);
+  arbiter.set_share(kA, {ComputeMode::capped, 50}, 0);
+  arbiter.set_joint(kA, true);
+  arbiter.want(kA, 0);
   Microseconds due = arbiter.next_deadline(0);
   EXPECT_LE(due, 2 * Arbiter::kTurn + 1);
   arbiter.advance(due);
-  ASSERT_TRUE(arbiter.is_due("a"));
+  ASSERT_TRUE(arbiter.is_due(kA));
   EXPECT_EQ(arbiter.next_deadline(due), Arbiter::kNever);
 }
 
 TEST(Arbiter, ModeOfAnAllocationCanChange) {
   Arbiter arbiter;
-  arbiter.set_share("a", {ComputeMode::capped, 50}, 0);
-  arbiter.set_share("b", {ComputeMode::shared, 50}, 0);
+  arbiter.set_share(kA, {ComputeMode::capped, 50}, 0);
+  arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
   Microseconds now = 0;
   auto run = [&](Microseconds end) {
     Microseconds of_a = 0;
     for (; now < end; now += 1000) {
-      for (auto* id : {"a", "b"}) arbiter.want(id, now);
+      for (auto& id : {kA, kB}) arbiter.want(id, now);
       arbiter.advance(now);
       if (!arbiter.holder()) continue;
-      std::string holder = *arbiter.holder();
-      of_a += holder == "a" ? 1000 : 0;
+      Arbiter::Id holder = arbiter.holder();
+      of_a += holder == kA ? 1000 : 0;
       if (arbiter.is_revoked()) arbiter.drained(holder, true, now);
     }
     return of_a;
   };
   run(6 * kTenSeconds);
-  arbiter.set_share("a", {ComputeMode::shared, 50}, now);
+  arbiter.set_share(kA, {ComputeMode::shared, 50}, now);
   EXPECT_GT(run(now + 1'000'000), 400'000) << "no debt of the time before";
 }
 
 TEST(Arbiter, ChangedShareCountsFromTheNextTurn) {
   Arbiter arbiter;
-  Model model(Arbiter::Carry::yes, {tenant("a", 45, 1000), tenant("b", 55, 1000)});
+  Model model(Arbiter::Carry::yes, {tenant(kA, 45, 1000), tenant(kB, 55, 1000)});
   model.run(kTenSeconds);
   EXPECT_NEAR(model.percents()[0], 45, 1.5);
-  arbiter.set_share("a", {ComputeMode::capped, 20}, 0);
+  arbiter.set_share(kA, {ComputeMode::capped, 20}, 0);
   EXPECT_FALSE(arbiter.is_open());
-  arbiter.set_share("a", {ComputeMode::shared, 20}, 1);
+  arbiter.set_share(kA, {ComputeMode::shared, 20}, 1);
   EXPECT_TRUE(arbiter.is_open());
 }
 

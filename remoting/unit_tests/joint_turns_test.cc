@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 
+#include "unit_tests/account_ids.h"
+
 namespace busbar::launcher {
 namespace {
 
@@ -40,7 +42,7 @@ class JointModel {
       }
     // What the first account got as the only one is over.
     for (auto& gpu : gpus_)
-      if (gpu.holder()) gpu.drained(Arbiter::Id(*gpu.holder()), true, 0);
+      if (gpu.holder()) gpu.drained(gpu.holder(), true, 0);
   }
 
   void run(Microseconds duration) {
@@ -70,7 +72,7 @@ class JointModel {
   void step() {
     for (auto& gpu : gpus_) {
       gpu.advance(now_);
-      EXPECT_EQ(gpu.take_overdue(), "") << "a turn did not drain";
+      EXPECT_FALSE(gpu.take_overdue()) << "a turn did not drain";
     }
     std::vector<joint_turns::Group> groups;
     for (auto& t : tenants_)
@@ -93,7 +95,7 @@ class JointModel {
       return;
     }
     for (Arbiter* a : group.arbiters)
-      if (a->holder() && *a->holder() == t.id && a->is_revoked()) a->drained(t.id, true, now_);
+      if (a->holder() == t.id && a->is_revoked()) a->drained(t.id, true, now_);
   }
   bool pauses(JointTenant& t, const joint_turns::Group& group) {
     if (now_ < t.idle_until || !t.idle_for) return now_ < t.idle_until;
@@ -113,26 +115,26 @@ class JointModel {
 };
 
 TEST(JointTurns, ShareOfAnAllocationOnTwoGpusHoldsBesideOthersOnEach) {
-  JointModel model(2, {{"joint", 50, {0, 1}}, {"x", 50, {0}}, {"y", 50, {1}}});
+  JointModel model(2, {{kJoint, 50, {0, 1}}, {kX, 50, {0}}, {kY, 50, {1}}});
   model.run(kMeasured);
-  for (auto* id : {"joint", "x", "y"}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id;
+  for (auto& id : {kJoint, kX, kY}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id.allocation;
 }
 
 TEST(JointTurns, PausesOfANeighbourCostNoShare) {
   for (Microseconds pause : {3'000, 90'000}) {
-    JointTenant paused{"x", 50, {0}, 1000, 1000, pause, 1000};
-    JointModel model(2, {{"joint", 50, {0, 1}}, paused, {"y", 50, {1}}});
+    JointTenant paused{kX, 50, {0}, 1000, 1000, pause, 1000};
+    JointModel model(2, {{kJoint, 50, {0, 1}}, paused, {kY, 50, {1}}});
     model.run(kMeasured);
-    EXPECT_GE(model.percent_of("joint"), 49) << pause;
-    EXPECT_GE(model.percent_of("y"), 49) << pause;
+    EXPECT_GE(model.percent_of(kJoint), 49) << pause;
+    EXPECT_GE(model.percent_of(kY), 49) << pause;
   }
 }
 
 TEST(JointTurns, CappedTenantOwesNothingForPauses) {
-  JointTenant capped{"capped", 20, {0}, 1000, 2000, 20'000, 2000};
+  JointTenant capped{kCapped, 20, {0}, 1000, 2000, 20'000, 2000};
   capped.mode = ComputeMode::capped;
-  JointTenant paused{"paused", 40, {0}, 1000, 10'000, 6'000, 10'000};
-  JointModel model(1, {capped, paused, {"steady", 40, {0}, 50'000}});
+  JointTenant paused{kPaused, 40, {0}, 1000, 10'000, 6'000, 10'000};
+  JointModel model(1, {capped, paused, {kSteady, 40, {0}, 50'000}});
   model.run(6 * kMeasured);
   JointTenant& t = model.tenant(0);
   model.change(t);
@@ -142,44 +144,44 @@ TEST(JointTurns, CappedTenantOwesNothingForPauses) {
 }
 
 TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusAreSharedUnequally) {
-  JointModel model(2, {{"joint", 30, {0, 1}}, {"x", 10, {0}}, {"y", 70, {1}}});
+  JointModel model(2, {{kJoint, 30, {0, 1}}, {kX, 10, {0}}, {kY, 70, {1}}});
   model.run(kMeasured);
-  EXPECT_NEAR(model.percent_of("y"), 70, 1);
-  EXPECT_NEAR(model.percent_of("joint"), 30, 1);
-  EXPECT_NEAR(model.percent_of("x"), 70, 1) << "it has what the joint allocation cannot use";
+  EXPECT_NEAR(model.percent_of(kY), 70, 1);
+  EXPECT_NEAR(model.percent_of(kJoint), 30, 1);
+  EXPECT_NEAR(model.percent_of(kX), 70, 1) << "it has what the joint allocation cannot use";
 }
 
 TEST(JointTurns, AllocationsOnTheSameGpusDoNotWaitForEachOtherForEver) {
-  JointModel model(3, {{"a", 30, {0, 1, 2}}, {"b", 30, {1, 2}}, {"c", 30, {0, 2}}, {"d", 10, {1}}});
+  JointModel model(3, {{kA, 30, {0, 1, 2}}, {kB, 30, {1, 2}}, {kC, 30, {0, 2}}, {kD, 10, {1}}});
   model.run(kMeasured);
   EXPECT_LT(model.longest_wait(), 300'000);
-  for (auto* id : {"a", "b", "c"}) EXPECT_GE(model.percent_of(id), 20) << id;
+  for (auto& id : {kA, kB, kC}) EXPECT_GE(model.percent_of(id), 20) << id.allocation;
 }
 
 // Each comes second on one of its GPUs, again and again.
 TEST(JointTurns, AllocationsThatOverlapInARingGoOn) {
-  JointModel model(3, {{"a", 50, {0, 1}}, {"b", 50, {1, 2}}, {"c", 50, {0, 2}}});
+  JointModel model(3, {{kA, 50, {0, 1}}, {kB, 50, {1, 2}}, {kC, 50, {0, 2}}});
   model.run(kMeasured);
   EXPECT_LT(model.longest_wait(), 300'000);
-  for (auto* id : {"a", "b", "c"}) EXPECT_NEAR(model.percent_of(id), 33, 3) << id;
+  for (auto& id : {kA, kB, kC}) EXPECT_NEAR(model.percent_of(id), 33, 3) << id.allocation;
 }
 
 // What happens without them: each of two allocations gets one of the GPUs and waits for the other.
 TEST(JointTurns, ModelNoticesTurnsThatAreGivenOneByOne) {
   std::vector<Arbiter> gpus(2);
   for (auto& gpu : gpus)
-    for (auto* id : {"a", "b"}) gpu.set_share(id, {ComputeMode::shared, 50}, 0);
-  gpus[0].drained("a", true, 0);
-  gpus[1].drained("a", false, 0);
-  gpus[1].want("b", 0);
-  gpus[0].want("b", 0);
-  gpus[1].want("a", 0);
+    for (auto& id : {kA, kB}) gpu.set_share(id, {ComputeMode::shared, 50}, 0);
+  gpus[0].drained(kA, true, 0);
+  gpus[1].drained(kA, false, 0);
+  gpus[1].want(kB, 0);
+  gpus[0].want(kB, 0);
+  gpus[1].want(kA, 0);
   Microseconds both = Arbiter::kTurn + Arbiter::kDrain - 1;
   for (auto& gpu : gpus) gpu.advance(both);
-  ASSERT_EQ(*gpus[0].holder(), "a");
-  ASSERT_EQ(*gpus[1].holder(), "b");
-  EXPECT_FALSE(joint_turns::is_ready({"a", {&gpus[0], &gpus[1]}}));
-  EXPECT_FALSE(joint_turns::is_ready({"b", {&gpus[0], &gpus[1]}}));
+  ASSERT_EQ(gpus[0].holder(), kA);
+  ASSERT_EQ(gpus[1].holder(), kB);
+  EXPECT_FALSE(joint_turns::is_ready({kA, {&gpus[0], &gpus[1]}}));
+  EXPECT_FALSE(joint_turns::is_ready({kB, {&gpus[0], &gpus[1]}}));
 }
 
 }  // namespace

@@ -75,26 +75,26 @@ TEST(Arbiters, TimeInWhichOthersHaveNoWorkMakesNoSessionTooLate) {
 // In every second round the late account has a turn when the other one comes back.
 TEST(Arbiter, WorkIsLateWhileOthersWaitOrHaveATurn) {
   constexpr Microseconds kWork = 5'000, kPause = 200'000;
+  constexpr Arbiter::Id late{1}, other{2};
   Arbiter arbiter;
   Microseconds now = kOneSecond, needed = 0;
-  for (const char* id : {"late", "other"}) arbiter.set_share(id, {ComputeMode::shared, 50}, now);
-  arbiter.want("other", now);
+  for (auto& id : {late, other}) arbiter.set_share(id, {ComputeMode::shared, 50}, now);
+  arbiter.want(other, now);
   arbiter.advance(now += Arbiter::kTurn);
   arbiter.advance(now += Arbiter::kDrain);
-  ASSERT_EQ(arbiter.take_overdue(), "late");
+  ASSERT_EQ(arbiter.take_overdue(), late);
   for (int i = 0; i < 100; ++i) {
     needed += kWork;
-    arbiter.drained("other", false, now += kWork);
+    arbiter.drained(other, false, now += kWork);
     now += kPause;
     if (i % 2) arbiter.advance(now);  // a look changes nothing
     Microseconds wanted_at = now;
-    for (arbiter.want("other", now); !arbiter.holder() || *arbiter.holder() != "other";
-         arbiter.advance(now))
+    for (arbiter.want(other, now); arbiter.holder() != other; arbiter.advance(now))
       now = std::max(now + 1, arbiter.next_deadline(now));
     needed += now - wanted_at;
   }
-  arbiter.remove("other", now += kWork);
-  EXPECT_EQ(arbiter.late("late"), needed + kWork);
+  arbiter.remove(other, now += kWork);
+  EXPECT_EQ(arbiter.late(late), needed + kWork);
 }
 
 TEST(Arbiters, WorkThatEndsLateIsNotTooLate) {

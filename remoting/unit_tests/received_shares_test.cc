@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "unit_tests/account_ids.h"
+
 namespace busbar::launcher {
 namespace {
 
@@ -13,13 +15,13 @@ constexpr Microseconds kBegin = 5'000 * kSecond;
 // One account, which is asked for its share every `step`.
 class Account {
  public:
-  explicit Account(ReceivedShares& shares) : shares_(shares) { shares_.add("a", charged_, now_); }
+  explicit Account(ReceivedShares& shares) : shares_(shares) { shares_.add(kA, charged_, now_); }
   uint32_t run(int seconds, int percent, Microseconds step = 2 * kSecond) {
     uint32_t share = kUnknownShare;
     for (Microseconds end = now_ + seconds * kSecond; now_ < end;) {
       now_ += step;
       charged_ += step * percent / 100;
-      share = shares_.share("a", charged_, now_);
+      share = shares_.share(kA, charged_, now_);
     }
     return share;
   }
@@ -83,10 +85,10 @@ TEST(ReceivedShares, AccountThatLeftBeginsAgain) {
   ReceivedShares shares = in_turns();
   Account a(shares);
   a.run(10, 50);
-  shares.remove("a");
+  shares.remove(kA);
   EXPECT_EQ(a.run(2, 50), kUnknownShare);
-  shares.add("a", 0, a.now());
-  EXPECT_EQ(shares.share("a", kSecond, a.now() + 4 * kSecond), 2'500u);
+  shares.add(kA, 0, a.now());
+  EXPECT_EQ(shares.share(kA, kSecond, a.now() + 4 * kSecond), 2'500u);
 }
 
 }  // namespace
