@@ -299,6 +299,66 @@ TEST(Arbiters, SessionsDoNotTakeTheirDebtsWithThem) {
   EXPECT_LT(kept, all / 2) << "30 percent are granted";
 }
 
+TEST(Arbiters, AllocationThatIsNoLongerGrantedKeepsItsSessionsOnly) {
+  Arbiters arbiters([] { return g_now; });
+  for (const char* id : {"a", "b"}) arbiters.set_allocation(id, allocation_of(50));
+  Client a(arbiters, {"a", {1}}), b(arbiters, {"b", {2}});
+  arbiters.keep([](auto& id) { return id == "b"; });
+  EXPECT_LT(arbiters.connect({"a", {3}}), 0);
+  b.send(TurnOp::want);
+  a.report_idle(a.turn(0));
+  arbiters.step(0);
+  EXPECT_EQ(b.state(0), TurnState::turn);
+  EXPECT_EQ(a.state(0), TurnState::closed);
+  g_now += 4'000'000;
+  EXPECT_EQ(arbiters.shares().size(), 1u);
+}
+
+// Work of an allocation lasts for 800 ms, and the allocation ends. Returns after how many turns of
+// a neighbour the next allocation, of tenant `tenant`, gets one.
+int turns_until_the_next_allocation_gets_one(uint8_t tenant, bool ends_before_its_session) {
+  Arbiters arbiters([] { return g_now; });
+  auto grant = [&](const char* id, uint8_t of_tenant) {
+    control::Allocation a = allocation_of(50);
+    a.tenant[0] = of_tenant;
+    arbiters.set_allocation(id, a);
+  };
+  grant("neighbour", 1);
+  grant("first", 2);
+  auto first = std::make_unique<Client>(arbiters, Account{"first", {1}});
+  Client neighbour(arbiters, {"neighbour", {2}});
+  neighbour.send(TurnOp::want);
+  for (int i = 0; i < 2; ++i) {
+    g_now += 400'000;
+    arbiters.step(0);
+  }
+  auto is_granted = [](auto& id) {
+    return id == "neighbour";
+  };
+  if (ends_before_its_session) arbiters.keep(is_granted);
+  first.reset();
+  arbiters.step(0);
+  if (!ends_before_its_session) arbiters.keep(is_granted);
+  grant("second", tenant);
+  Client second(arbiters, {"second", {3}});
+  second.send(TurnOp::want);
+  int turns = 0;
+  for (; second.state(0) != TurnState::turn && turns < 1000; ++turns) {
+    g_now += Arbiter::kTurn;
+    arbiters.step(0);
+    if (neighbour.state(0) == TurnState::closed) neighbour.send(TurnOp::drained, neighbour.turn(0));
+    arbiters.step(0);
+  }
+  return turns;
+}
+
+TEST(Arbiters, NextAllocationOfATenantTakesOverTheDebtOfTheLastOne) {
+  for (bool ends_first : {true, false}) {
+    EXPECT_LE(turns_until_the_next_allocation_gets_one(3, ends_first), 10);
+    EXPECT_GE(turns_until_the_next_allocation_gets_one(2, ends_first), 50);
+  }
+}
+
 // How many places the arbiters look at for turns of two sessions on one GPU, while so many others
 // take turns on a second one.
 uint64_t places_seen_for_turns(uint32_t others) {
