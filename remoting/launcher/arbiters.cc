@@ -182,6 +182,8 @@ void Arbiters::forget(int fd) {
   Microseconds now = clock_();
   auto& sessions = member.allocation->sessions;
   std::erase(sessions, &member);
+  // What it wanted on one GPU must not count when the turn on another one ends.
+  for (Place& place : member.places) place.stage = Stage::idle;
   for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
   if (sessions.empty()) stalls_.erase(member.allocation);
   std::erase(untold_, &member);

@@ -98,7 +98,7 @@ class Arbiters {
     Drain longest_drain;
   };
   struct Member;
-  // An allocation that is granted or has sessions.
+  // An allocation that is granted, or has had sessions since the newest grants.
   struct Allocation {
     Arbiter::Id id;
     control::Allocation grant{};  // the newest one
