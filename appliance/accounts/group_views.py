@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import groups
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
-from appliance.accounts.models import Group, GroupMember
+from appliance.accounts.models import Group, GroupMember, User
+from appliance.accounts.resources import Resource, Values
 from appliance.api.fields import NameField
 from appliance.api.filters import (
     parse_text,
@@ -25,7 +25,7 @@ from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView
 
 
 class GroupSerializer(RowSerializer[Group]):
@@ -73,7 +73,13 @@ class GroupMemberRequestSerializer(RequestSerializer[dict[str, str]]):
         return data
 
 
-GROUPS = Listing(GroupSerializer, {"name": ("name", parse_text)}, CREATED | {"name": Order("name")})
+GROUPS = Resource(
+    GroupSerializer,
+    {"name": ("name", parse_text)},
+    CREATED | {"name": Order("name")},
+    rows=lambda _: Group.objects.all(),
+    kind=groups.GROUPS,
+)
 MEMBERS = Listing(
     GroupMemberSerializer,
     {"user": ("user__username", parse_text), "group": ("member_group__name", parse_text)},
@@ -84,21 +90,12 @@ class GroupListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
     idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "groups"}
+    get = GROUPS.lists("List groups.")
 
-    @extend_schema(parameters=GROUPS.parameters, responses=GroupSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List groups."""
-        return GROUPS.respond(request, Group.objects.all())
-
-    @extend_schema(request=GroupRequestSerializer, responses={201: GroupSerializer})
-    def post(self, request: Request) -> Response:
+    @GROUPS.creates(GroupRequestSerializer)
+    def post(self, user: User, values: Values) -> Group:
         """Create a group without members and roles."""
-        form = GroupRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        return create_once(
-            request,
-            lambda: serialize(GroupSerializer, groups.group_create(**form.validated_data)),
-        )
+        return groups.group_create(**values)
 
 
 class GroupView(ApplianceView):
@@ -108,32 +105,17 @@ class GroupView(ApplianceView):
         "DELETE": groups.DELETE.privilege,
     }
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
+    get = GROUPS.shows("Return one group.")
 
-    @extend_schema(responses=detail_of(GroupSerializer))
-    def get(self, request: Request, group_id: UUID) -> Response:
-        """Return one group."""
-        group = get_object_or_404(Group, pk=group_id)
-        actions = groups.GROUPS.actions_of(request_user(request), group)
-        content = serialize(GroupSerializer, group) | {"actions": actions}
-        return Response(content, headers={"ETag": f'"{group.version}"'})
-
-    @extend_schema(request=GroupRequestSerializer, responses=GroupSerializer)
-    def patch(self, request: Request, group_id: UUID) -> Response:
+    @GROUPS.changes(GroupRequestSerializer)
+    def patch(self, user: User, group: Group, values: Values) -> Group:
         """Rename a group."""
-        check_version(get_object_or_404(Group, pk=group_id), request)
-        form = GroupRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        group = groups.group_rename(
-            group_id=group_id, name=form.validated_data["name"], actor=request_user(request)
-        )
-        return Response(serialize(GroupSerializer, group))
+        return groups.group_rename(group_id=group.pk, actor=user, **values)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, group_id: UUID) -> Response:
+    @GROUPS.deletes()
+    def delete(self, user: User, group: Group) -> None:
         """Delete a group and its role bindings. Its members stay."""
-        check_version(get_object_or_404(Group, pk=group_id), request)
-        groups.group_delete(group_id=group_id, actor=request_user(request))
-        return Response(status=204)
+        groups.group_delete(group_id=group.pk, actor=user)
 
 
 class GroupMemberListView(ApplianceView):

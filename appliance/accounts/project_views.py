@@ -5,28 +5,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from appliance.accounts import projects
-from appliance.accounts.action_views import detail_of
-from appliance.accounts.authentication import request_user
-from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import Department, Project, User
 from appliance.accounts.permissions import can_somewhere
 from appliance.accounts.places import Place, register_place
 from appliance.accounts.projects import visible_projects
+from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import Code
 from appliance.api.fields import LabelsField, NameField
 from appliance.api.filters import parse_labels, parse_text
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 
 LABELS_HELP = "Labels by key. They select projects in lists and in `busbar apply`."
 
@@ -72,7 +68,7 @@ class DepartmentRequestSerializer(RequestSerializer[dict[str, str]]):
     name = NameField(max_length=100)
 
 
-PROJECTS = Listing(
+PROJECTS = Resource(
     ProjectSerializer,
     {
         "name": ("name", parse_text),
@@ -80,10 +76,21 @@ PROJECTS = Listing(
         "labels": ("labels", parse_labels),
     },
     CREATED | {"name": Order("name")},
+    rows=visible_projects,
+    kind=projects.PROJECTS,
 )
-DEPARTMENTS = Listing(
-    DepartmentSerializer, {"name": ("name", parse_text)}, CREATED | {"name": Order("name")}
+DEPARTMENTS = Resource(
+    DepartmentSerializer,
+    {"name": ("name", parse_text)},
+    CREATED | {"name": Order("name")},
+    rows=lambda _: Department.objects.all(),
+    kind=projects.DEPARTMENTS,
 )
+
+
+def all_projects(user: User) -> QuerySet[Project]:
+    """Return the projects that a user may change with the privilege for it."""
+    return Project.objects.all()
 
 
 class ProjectListView(ApplianceView):
@@ -91,20 +98,12 @@ class ProjectListView(ApplianceView):
     idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "projects"}
 
-    @extend_schema(parameters=PROJECTS.parameters, responses=ProjectSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the projects whose allocations the caller may view."""
-        return PROJECTS.respond(request, visible_projects(request_user(request)))
+    get = PROJECTS.lists("List the projects whose allocations the caller may view.")
 
-    @extend_schema(request=ProjectRequestSerializer, responses={201: ProjectSerializer})
-    def post(self, request: Request) -> Response:
+    @PROJECTS.creates(ProjectRequestSerializer)
+    def post(self, user: User, values: Values) -> Project:
         """Create a project."""
-        form = ProjectRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        return create_once(
-            request,
-            lambda: ProjectSerializer(projects.project_create(**form.validated_data)).data,
-        )
+        return projects.project_create(**values)
 
 
 class ProjectView(ApplianceView):
@@ -118,35 +117,21 @@ class ProjectView(ApplianceView):
         "DELETE": (Code.IN_USE,),
     }
 
-    @extend_schema(responses=detail_of(ProjectSerializer))
-    def get(self, request: Request, project_id: UUID) -> Response:
-        """Return one project."""
-        project = get_object_or_404(visible_projects(request_user(request)), pk=project_id)
-        actions = projects.PROJECTS.actions_of(request_user(request), project)
-        content = {**ProjectSerializer(project).data, "actions": actions}
-        return Response(content, headers={"ETag": f'"{project.version}"'})
+    get = PROJECTS.shows("Return one project.")
 
-    @extend_schema(request=ProjectChangeSerializer, responses=ProjectSerializer)
-    def patch(self, request: Request, project_id: UUID) -> Response:
+    @PROJECTS.changes(ProjectChangeSerializer, rows=all_projects)
+    def patch(self, user: User, project: Project, values: Values) -> Project:
         """Change the name, department or labels of a project."""
-        check_version(get_object_or_404(Project, pk=project_id), request)
-        form = ProjectChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        project = projects.project_update(
-            project_id=project_id, actor=request_user(request), **form.validated_data
-        )
-        return Response(ProjectSerializer(project).data)
+        return projects.project_update(project_id=project.pk, actor=user, **values)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, project_id: UUID) -> Response:
+    @PROJECTS.deletes(rows=all_projects)
+    def delete(self, user: User, project: Project) -> None:
         """Delete a project with its history, quota and role bindings.
 
         Fails with `in_use` and the blockers: allocations, reservations, and pools that are
         restricted to the project.
         """
-        check_version(get_object_or_404(Project, pk=project_id), request)
-        projects.project_delete(project_id=project_id, actor=request_user(request))
-        return Response(status=204)
+        projects.project_delete(project_id=project.pk, actor=user)
 
 
 class DepartmentListView(ApplianceView):
@@ -154,20 +139,12 @@ class DepartmentListView(ApplianceView):
     idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "departments"}
 
-    @extend_schema(parameters=DEPARTMENTS.parameters, responses=DepartmentSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List departments."""
-        return DEPARTMENTS.respond(request, Department.objects.all())
+    get = DEPARTMENTS.lists("List departments.")
 
-    @extend_schema(request=DepartmentRequestSerializer, responses={201: DepartmentSerializer})
-    def post(self, request: Request) -> Response:
+    @DEPARTMENTS.creates(DepartmentRequestSerializer)
+    def post(self, user: User, values: Values) -> Department:
         """Create a department."""
-        form = DepartmentRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        return create_once(
-            request,
-            lambda: DepartmentSerializer(projects.department_create(**form.validated_data)).data,
-        )
+        return projects.department_create(**values)
 
 
 class DepartmentView(ApplianceView):
@@ -181,34 +158,20 @@ class DepartmentView(ApplianceView):
         "DELETE": (Code.IN_USE,),
     }
 
-    @extend_schema(responses=detail_of(DepartmentSerializer))
-    def get(self, request: Request, department_id: UUID) -> Response:
-        """Return one department."""
-        row = get_object_or_404(Department, pk=department_id)
-        actions = projects.DEPARTMENTS.actions_of(request_user(request), row)
-        content = {**DepartmentSerializer(row).data, "actions": actions}
-        return Response(content, headers={"ETag": f'"{row.version}"'})
+    get = DEPARTMENTS.shows("Return one department.")
 
-    @extend_schema(request=DepartmentRequestSerializer, responses=DepartmentSerializer)
-    def patch(self, request: Request, department_id: UUID) -> Response:
+    @DEPARTMENTS.changes(DepartmentRequestSerializer)
+    def patch(self, user: User, department: Department, values: Values) -> Department:
         """Rename a department."""
-        check_version(get_object_or_404(Department, pk=department_id), request)
-        form = DepartmentRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        row = projects.department_rename(
-            department_id=department_id, actor=request_user(request), **form.validated_data
-        )
-        return Response(DepartmentSerializer(row).data)
+        return projects.department_rename(department_id=department.pk, actor=user, **values)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, department_id: UUID) -> Response:
+    @DEPARTMENTS.deletes()
+    def delete(self, user: User, department: Department) -> None:
         """Delete a department, its quota and its role bindings.
 
         Fails with `in_use` and its projects while it has any.
         """
-        check_version(get_object_or_404(Department, pk=department_id), request)
-        projects.department_delete(department_id=department_id, actor=request_user(request))
-        return Response(status=204)
+        projects.department_delete(department_id=department.pk, actor=user)
 
 
 def place_of_project(viewer: User, project_id: UUID) -> Place:

@@ -6,19 +6,18 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import roles
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
-from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding
+from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding, User
 from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
+from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import NameField
 from appliance.api.filters import (
@@ -26,12 +25,12 @@ from appliance.api.filters import (
     apply_filters,
     parse_text,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.db.change_log import NO_ID
 
 
@@ -93,7 +92,13 @@ def built_in_roles() -> list[dict[str, Any]]:
     ]
 
 
-ROLES = Listing(RoleSerializer, {"name": ("name", parse_text)})
+ROLES = Resource(
+    RoleSerializer,
+    {"name": ("name", parse_text)},
+    rows=lambda _: CustomRole.objects.all(),
+    kind=roles.ROLES,
+    represent=lambda _, found: map(describe, found),
+)
 
 
 class RoleListView(ApplianceView):
@@ -117,15 +122,10 @@ class RoleListView(ApplianceView):
             lambda found: (built_in if first else []) + [describe(r) for r in found],
         )
 
-    @extend_schema(request=RoleRequestSerializer, responses={201: RoleSerializer})
-    def post(self, request: Request) -> Response:
+    @ROLES.creates(RoleRequestSerializer)
+    def post(self, user: User, values: Values) -> CustomRole:
         """Add a role, which is a name for a set of privileges."""
-        form = RoleRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        actor = request_user(request)
-        return create_once(
-            request, lambda: describe(roles.role_create(**form.validated_data, actor=actor))
-        )
+        return roles.role_create(**values, actor=user)
 
 
 class RoleView(ApplianceView):
@@ -139,30 +139,17 @@ class RoleView(ApplianceView):
         "DELETE": (Code.IN_USE,),
     }
 
-    @extend_schema(responses=detail_of(RoleSerializer))
-    def get(self, request: Request, role_id: UUID) -> Response:
-        """Return one of the roles that were added."""
-        role = get_object_or_404(CustomRole, pk=role_id)
-        content = describe(role) | {"actions": roles.ROLES.actions_of(request_user(request), role)}
-        return Response(content, headers={"ETag": f'"{role.version}"'})
+    get = ROLES.shows("Return one of the roles that were added.")
 
-    @extend_schema(request=RoleChangeSerializer, responses=RoleSerializer)
-    def patch(self, request: Request, role_id: UUID) -> Response:
+    @ROLES.changes(RoleChangeSerializer)
+    def patch(self, user: User, role: CustomRole, values: Values) -> CustomRole:
         """Replace the privileges of a role. They hold at once wherever the role is bound."""
-        check_version(get_object_or_404(CustomRole, pk=role_id), request)
-        form = RoleChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        role = roles.role_update(
-            role_id=role_id, **form.validated_data, actor=request_user(request)
-        )
-        return Response(describe(role))
+        return roles.role_update(role_id=role.pk, **values, actor=user)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, role_id: UUID) -> Response:
+    @ROLES.deletes()
+    def delete(self, user: User, role: CustomRole) -> None:
         """Delete a role. Fails with `in_use` and its bindings while it is bound."""
-        check_version(get_object_or_404(CustomRole, pk=role_id), request)
-        roles.role_delete(role_id=role_id, actor=request_user(request))
-        return Response(status=204)
+        roles.role_delete(role_id=role.pk, actor=user)
 
 
 class RoleBindingSerializer(RowSerializer[RoleBinding]):
@@ -260,9 +247,6 @@ class RoleBindingRequestSerializer(RequestSerializer[dict[str, Any]]):
         return data
 
 
-BINDINGS = Listing(RoleBindingSerializer, BINDING_FILTERS, CREATED | {"role": Order("role")})
-
-
 def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
     """Load the rows whose names the serializer shows with the bindings."""
     return rows.select_related(
@@ -270,15 +254,23 @@ def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
     )
 
 
+BINDINGS = Resource(
+    RoleBindingSerializer,
+    BINDING_FILTERS,
+    CREATED | {"role": Order("role")},
+    rows=lambda user: with_names(roles.visible_bindings(user)),
+    kind=roles.BINDINGS,
+)
+
+
 class RoleBindingListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "POST": "members.manage"}
     idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "role-bindings"}
 
-    @extend_schema(parameters=BINDINGS.parameters, responses=RoleBindingSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List role bindings: those of projects whose members the caller manages, or all."""
-        return BINDINGS.respond(request, with_names(roles.visible_bindings(request_user(request))))
+    get = BINDINGS.lists(
+        "List role bindings: those of projects whose members the caller manages, or all."
+    )
 
     @extend_schema(request=RoleBindingRequestSerializer, responses={201: RoleBindingSerializer})
     def post(self, request: Request) -> Response:
@@ -302,18 +294,9 @@ class RoleBindingView(ApplianceView):
         "DELETE": roles.UNBIND.privilege,
     }
 
-    @extend_schema(responses=detail_of(RoleBindingSerializer))
-    def get(self, request: Request, binding_id: UUID) -> Response:
-        """Return one role binding."""
-        user = request_user(request)
-        binding = get_object_or_404(with_names(roles.visible_bindings(user)), pk=binding_id)
-        allowed = roles.BINDINGS.actions_of(user, binding)
-        return Response(serialize(RoleBindingSerializer, binding) | {"actions": allowed})
+    get = BINDINGS.shows("Return one role binding.")
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, binding_id: UUID) -> Response:
+    @BINDINGS.deletes()
+    def delete(self, user: User, binding: RoleBinding) -> None:
         """End a role binding. The last administrator of the appliance stays."""
-        user = request_user(request)
-        binding = get_object_or_404(roles.visible_bindings(user), pk=binding_id)
         roles.unbind(binding_id=binding.pk, actor=user)
-        return Response(status=204)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import tokens
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
-from appliance.accounts.models import ApiToken
+from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import digest_of_privileges
+from appliance.accounts.resources import Resource
 from appliance.accounts.token_limits import SCOPE_NAMES
 from appliance.accounts.token_networks import normalized
-from appliance.accounts.tokens import visible_tokens
 from appliance.api.errors import Code
 from appliance.api.fields import NameField
 from appliance.api.filters import parse_id, parse_text, parse_time
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
@@ -131,11 +127,7 @@ class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
-def tokens_of(request: Request) -> QuerySet[ApiToken]:
-    return visible_tokens(request_user(request))
-
-
-TOKENS = Listing(
+TOKENS = Resource(
     ApiTokenSerializer,
     {
         "user": ("user__username", parse_text),
@@ -145,6 +137,8 @@ TOKENS = Listing(
         "expires_until": ("expires_at__lt", parse_time),
     },
     CREATED | {"name": Order("name")},
+    rows=tokens.visible_tokens,
+    kind=tokens.TOKENS,
 )
 
 
@@ -157,10 +151,9 @@ class ApiTokenListView(ApplianceView):
         "POST": (Code.PASSWORD_CHANGE_REQUIRED,),
     }
 
-    @extend_schema(parameters=TOKENS.parameters, responses=ApiTokenSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the caller's tokens, with those of logins; for administrators those of all users."""
-        return TOKENS.respond(request, tokens_of(request))
+    get = TOKENS.lists(
+        "List the caller's tokens, with those of logins; for administrators those of all users."
+    )
 
     @extend_schema(request=ApiTokenRequestSerializer, responses={201: NewApiTokenSerializer})
     def post(self, request: Request) -> Response:
@@ -197,16 +190,9 @@ class ApiTokenView(ApplianceView):
         "DELETE": tokens.REVOKE.privilege,
     }
 
-    @extend_schema(responses=detail_of(ApiTokenSerializer))
-    def get(self, request: Request, token_id: UUID) -> Response:
-        """Return one token, without its secret."""
-        token = get_object_or_404(tokens_of(request), pk=token_id)
-        allowed = tokens.TOKENS.actions_of(request_user(request), token)
-        return Response(serialize(ApiTokenSerializer, token) | {"actions": allowed})
+    get = TOKENS.shows("Return one token, without its secret.")
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, token_id: UUID) -> Response:
+    @TOKENS.deletes()
+    def delete(self, user: User, token: ApiToken) -> None:
         """Revoke a token. Its requests fail and its sockets close at once."""
-        token = get_object_or_404(tokens_of(request), pk=token_id)
-        tokens.revoke(token_id=token.pk, actor=request_user(request))
-        return Response(status=204)
+        tokens.revoke(token_id=token.pk, actor=user)

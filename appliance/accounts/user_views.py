@@ -12,22 +12,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import users
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import Source, User
+from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField
 from appliance.api.filters import (
     parse_boolean,
     parse_text,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 
 
 class UserSerializer(RowSerializer[User]):
@@ -107,7 +107,7 @@ class UserRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
-USERS = Listing(
+USERS = Resource(
     UserSerializer,
     {
         "username": ("username", parse_text),
@@ -115,6 +115,8 @@ USERS = Listing(
         "is_active": ("is_active", parse_boolean),
     },
     CREATED | {"username": Order("username"), "email": Order("email")},
+    rows=lambda _: User.objects.all(),
+    kind=users.USERS,
 )
 
 
@@ -124,10 +126,7 @@ class UserListView(ApplianceView):
     created: ClassVar[dict[str, str]] = {"POST": "users"}
     dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
 
-    @extend_schema(parameters=USERS.parameters, responses=UserSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List users."""
-        return USERS.respond(request, User.objects.all())
+    get = USERS.lists("List users.")
 
     @extend_schema(request=UserRequestSerializer, responses={201: NewUserSerializer})
     def post(self, request: Request) -> Response:
@@ -155,35 +154,21 @@ class UserView(ApplianceView):
         "DELETE": (Code.IN_USE,),
     }
 
-    @extend_schema(responses=detail_of(UserSerializer))
-    def get(self, request: Request, user_id: UUID) -> Response:
-        """Return one user."""
-        user = get_object_or_404(User, pk=user_id)
-        actions = users.USERS.actions_of(request_user(request), user)
-        content = serialize(UserSerializer, user) | {"actions": actions}
-        return Response(content, headers={"ETag": f'"{user.version}"'})
+    get = USERS.shows("Return one user.")
 
-    @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
-    def patch(self, request: Request, user_id: UUID) -> Response:
+    @USERS.changes(UserChangeSerializer)
+    def patch(self, actor: User, user: User, values: Values) -> User:
         """Change the address of a user, or end or restore the account."""
-        check_version(get_object_or_404(User, pk=user_id), request)
-        form = UserChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        user = users.user_update(
-            user_id=user_id, actor=request_user(request), **form.validated_data
-        )
-        return Response(serialize(UserSerializer, user))
+        return users.user_update(user_id=user.pk, actor=actor, **values)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, user_id: UUID) -> Response:
+    @USERS.deletes()
+    def delete(self, actor: User, user: User) -> None:
         """Delete a user with the history of their allocations.
 
         Fails with `in_use` and the blockers while the user has allocations. Prefer to set
         `is_active` to false, which keeps the history.
         """
-        check_version(get_object_or_404(User, pk=user_id), request)
-        users.user_delete(user_id=user_id, actor=request_user(request))
-        return Response(status=204)
+        users.user_delete(user_id=user.pk, actor=actor)
 
 
 class UserResetPasswordView(ApplianceView):

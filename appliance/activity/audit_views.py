@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -20,6 +18,7 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.permissions import projects_with
+from appliance.accounts.resources import Resource
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import (
     parse_choice,
@@ -29,9 +28,7 @@ from appliance.api.filters import (
     parse_whole_number,
     reject_unknown_parameters,
 )
-from appliance.api.listing import Listing
 from appliance.api.negotiation import AnyAccept
-from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
 from appliance.audit import chain, export
 from appliance.audit.models import AuditRecord, Outcome
@@ -40,7 +37,16 @@ from appliance.audit.wire import AuditRecordSerializer, json_lines
 PRIVILEGE = "audit.read"
 MAX_RECORDS = 2000
 """Records of one response of the export and of the verification."""
-AUDIT = Listing(
+
+
+def visible_records(user: User) -> QuerySet[AuditRecord]:
+    """Return all records, or those of the projects in which the user has the privilege."""
+    projects = projects_with(user, PRIVILEGE)
+    rows = AuditRecord.objects.all()
+    return rows if projects is None else rows.filter(project_id__in=projects)
+
+
+AUDIT = Resource(
     AuditRecordSerializer,
     {
         "sequence": ("sequence", parse_whole_number),
@@ -55,6 +61,7 @@ AUDIT = Listing(
         "since": ("created_at__gte", parse_time),
         "until": ("created_at__lt", parse_time),
     },
+    rows=visible_records,
 )
 MAX_SEQUENCE = 1 << 62
 HASH = re.compile("(?:[0-9a-f]{64})?")
@@ -99,13 +106,6 @@ class VerificationSerializer(serializers.Serializer[dict[str, Any]]):
     )
 
 
-def visible_records(user: User) -> QuerySet[AuditRecord]:
-    """Return all records, or those of the projects in which the user has the privilege."""
-    projects = projects_with(user, PRIVILEGE)
-    rows = AuditRecord.objects.all()
-    return rows if projects is None else rows.filter(project_id__in=projects)
-
-
 def parse_number(request: Request, name: str, default: int, maximum: int) -> int:
     """Return a parameter. Raises ApplianceError INVALID."""
     text = request.query_params.get(name, str(default))
@@ -125,23 +125,15 @@ def parse_hash(request: Request, name: str) -> str:
 class AuditListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": PRIVILEGE}
 
-    @extend_schema(parameters=AUDIT.parameters, responses=AuditRecordSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List audit records, newest first.
-
-        Auditors of a project see the records of its objects.
-        """
-        return AUDIT.respond(request, visible_records(request_user(request)))
+    get = AUDIT.lists(
+        "List audit records, newest first.\n\nAuditors of a project see the records of its objects."
+    )
 
 
 class AuditView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": PRIVILEGE}
 
-    @extend_schema(responses=AuditRecordSerializer)
-    def get(self, request: Request, record_id: UUID) -> Response:
-        """Return one audit record."""
-        row = get_object_or_404(visible_records(request_user(request)), pk=record_id)
-        return Response(serialize(AuditRecordSerializer, row))
+    get = AUDIT.shows("Return one audit record.")
 
 
 class AuditExportView(ApplianceView):

@@ -14,6 +14,8 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.accounts.resources import Resource, Values
 from appliance.activity import tasks
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task, TaskLine, TaskState
@@ -77,7 +79,7 @@ class TaskLineSerializer(serializers.ModelSerializer[TaskLine]):
         fields = ("id", "message", "progress_percent", "created_at")
 
 
-EVENTS = Listing(
+EVENTS = Resource(
     EventSerializer,
     {
         "object_id": ("object_id", parse_id),
@@ -87,8 +89,9 @@ EVENTS = Listing(
         "since": ("created_at__gte", parse_time),
         "until": ("created_at__lt", parse_time),
     },
+    rows=Event.objects.visible_to,
 )
-TASKS = Listing(
+TASKS = Resource(
     TaskSerializer,
     {
         "state": ("state", parse_choice(*TaskState.values)),
@@ -99,6 +102,8 @@ TASKS = Listing(
         "ended_since": ("ended_at__gte", parse_time),
         "ended_until": ("ended_at__lt", parse_time),
     },
+    rows=lambda user: Task.objects.visible_to(user).select_related("initiator"),
+    kind=tasks.TASKS,
 )
 TASK_LINES = Listing(TaskLineSerializer)
 
@@ -106,20 +111,13 @@ TASK_LINES = Listing(TaskLineSerializer)
 class EventListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=EVENTS.parameters, responses=EventSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List events, newest first."""
-        return EVENTS.respond(request, Event.objects.visible_to(request_user(request)))
+    get = EVENTS.lists("List events, newest first.")
 
 
 class TaskListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=TASKS.parameters, responses=TaskSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List tasks, newest first."""
-        rows = Task.objects.visible_to(request_user(request)).select_related("initiator")
-        return TASKS.respond(request, rows)
+    get = TASKS.lists("List tasks, newest first.")
 
 
 def task_state(task_id: UUID) -> str | None:
@@ -153,17 +151,14 @@ class TaskCancelView(ApplianceView):
     }
     without_body: ClassVar[bool] = True
 
-    @extend_schema(request=None, responses=TaskSerializer)
-    def post(self, request: Request, task_id: UUID) -> Response:
+    @TASKS.changes(None)
+    def post(self, user: User, task: Task, values: Values) -> Task:
         """Cancel a running task.
 
         Its initiator and operators may cancel it. The kind of the task decides whether its
         effects so far are rolled back.
         """
-        task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
-        return Response(
-            serialize(TaskSerializer, tasks.cancel(task_id=task.pk, user=request_user(request)))
-        )
+        return tasks.cancel(task_id=task.pk, user=user)
 
 
 class TaskLogView(ApplianceView):

@@ -12,9 +12,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.actions import raise_refusal
 from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import hub
 from appliance.alarms import acknowledgement
 from appliance.alarms.models import Alarm, AlarmEntry, AlarmState, ObjectKind, Severity
@@ -25,7 +26,7 @@ from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView
 from appliance.db.change_log import Audience
 
 
@@ -86,7 +87,7 @@ class AcknowledgementSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
-ALARMS = Listing(
+ALARMS = Resource(
     AlarmSerializer,
     {
         "state": ("state", parse_choice(*AlarmState.values)),
@@ -104,6 +105,8 @@ ALARMS = Listing(
         "until": ("created_at__lt", parse_time),
     },
     CREATED | {"name": Order("name"), "object_name": Order("object_name")},
+    rows=acknowledgement.ALARMS.rows,
+    kind=acknowledgement.ALARMS,
 )
 HISTORY = Listing(AlarmEntrySerializer)
 
@@ -112,24 +115,14 @@ class AlarmListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "alarms.view"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(parameters=ALARMS.parameters, responses=AlarmSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List alarms, newest first. `open=true` leaves those that are not cleared."""
-        return ALARMS.respond(request, Alarm.objects.visible_to(request_user(request)))
+    get = ALARMS.lists("List alarms, newest first. `open=true` leaves those that are not cleared.")
 
 
 class AlarmView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "alarms.view"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(responses=detail_of(AlarmSerializer))
-    def get(self, request: Request, alarm_id: UUID) -> Response:
-        """Return one alarm."""
-        user = request_user(request)
-        rows = Alarm.objects.visible_to(user).select_related("node")
-        alarm = get_object_or_404(rows, pk=alarm_id)
-        allowed = acknowledgement.ALARMS.actions_of(user, alarm)
-        return Response(serialize(AlarmSerializer, alarm) | {"actions": allowed})
+    get = ALARMS.shows("Return one alarm.")
 
 
 class AlarmHistoryView(ApplianceView):
@@ -148,18 +141,13 @@ class AlarmAcknowledgeView(ApplianceView):
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     version_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
-    @extend_schema(request=AcknowledgementSerializer, responses=AlarmSerializer)
-    def post(self, request: Request, alarm_id: UUID) -> Response:
+    @ALARMS.changes(
+        AcknowledgementSerializer,
+        permit=lambda user, alarm: raise_refusal(acknowledgement.place_refusal(user, alarm)),
+    )
+    def post(self, user: User, alarm: Alarm, values: Values) -> Alarm:
         """Acknowledge an alarm: it is known, and stays until its condition ends."""
-        user = request_user(request)
-        rows = Alarm.objects.visible_to(user).select_related("node")
-        alarm = get_object_or_404(rows, pk=alarm_id)
-        raise_refusal(acknowledgement.place_refusal(user, alarm))
-        check_version(alarm, request)
-        form = AcknowledgementSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        alarm = acknowledgement.acknowledge(alarm_id=alarm.pk, actor=user, **form.validated_data)
-        return Response(serialize(AlarmSerializer, alarm))
+        return acknowledgement.acknowledge(alarm_id=alarm.pk, actor=user, **values)
 
 
 def read_alarms(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

@@ -17,6 +17,7 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import idempotent
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_place
+from appliance.accounts.resources import Resource
 from appliance.activity.feed import hub
 from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
@@ -49,7 +50,7 @@ from appliance.api.filters import (
     parse_text,
     parse_time,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, ErrorCodes, check_version
@@ -57,7 +58,7 @@ from appliance.api.wait import WAIT_PARAMETER, register_waitable, wait_if_reques
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
 
-ALLOCATIONS = Listing(
+ALLOCATIONS = Resource(
     AllocationSerializer,
     {
         "state": ("state", parse_choice(*AllocationState.values)),
@@ -77,6 +78,7 @@ ALLOCATIONS = Listing(
         "state": Order("state"),
         "priority": Order("priority", kind=int),
     },
+    rows=lambda user: serializable_allocations().visible_to(user),
 )
 STARTING = (AllocationState.QUEUED, AllocationState.PREPARING)
 RESIZING = "resizing"
@@ -127,11 +129,7 @@ class AllocationListView(ApplianceView):
         "POST": (Code.UNSATISFIABLE,),
     }
 
-    @extend_schema(parameters=ALLOCATIONS.parameters, responses=AllocationSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the allocations of all projects that the caller may view."""
-        rows = serializable_allocations().visible_to(request_user(request))
-        return ALLOCATIONS.respond(request, rows)
+    get = ALLOCATIONS.lists("List the allocations of all projects that the caller may view.")
 
     @extend_schema(
         parameters=[WAIT_PARAMETER],
@@ -175,10 +173,7 @@ class AllocationView(ApplianceView):
         """Return one allocation."""
         allocation = find_allocation(request, allocation_id, load_serializable)
         allowed = actions.ALLOCATIONS.actions_of(request_user(request), allocation)
-        response = Response(
-            serialize(AllocationSerializer, allocation) | {"actions": allowed},
-            headers={"ETag": f'"{allocation.version}"'},
-        )
+        response = Response(serialize(AllocationSerializer, allocation) | {"actions": allowed})
         return wait_while(request, response, allocation_id, TRANSIENT)
 
     @extend_schema(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,7 +13,9 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import idempotent
+from appliance.accounts.models import User
 from appliance.accounts.permissions import projects_with
+from appliance.accounts.resources import Values
 from appliance.activity.views import TaskSerializer
 from appliance.allocations import maintenance
 from appliance.allocations.models import Allocation
@@ -22,8 +25,7 @@ from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.inventory.models import Node
-from appliance.inventory.node_views import managed_node
-from appliance.inventory.serializers import NodeSerializer
+from appliance.inventory.node_views import NODES, present_nodes, require_management
 
 MAX_GRACE_SECONDS = 7 * 86400
 
@@ -59,9 +61,10 @@ class BlockerSerializer(serializers.ModelSerializer[Allocation]):
 BLOCKERS = Listing(BlockerSerializer)
 
 
-def find_node(request: Request, node_id: UUID) -> Node:
-    rows = Node.objects.visible_to(request_user(request)).present()
-    return managed_node(request, rows, node_id)
+def find_node(user: User, node_id: UUID) -> Node:
+    node = get_object_or_404(present_nodes(user), pk=node_id)
+    require_management(user, node)
+    return node
 
 
 class NodeEnterMaintenanceView(ApplianceView):
@@ -77,7 +80,7 @@ class NodeEnterMaintenanceView(ApplianceView):
 
         The returned task ends when the node is empty. exit-maintenance cancels it.
         """
-        node = find_node(request, node_id)
+        node = find_node(request_user(request), node_id)
         form = MaintenanceSerializer(data=request.data)
         form.is_valid(raise_exception=True)
 
@@ -99,14 +102,10 @@ class NodeExitMaintenanceView(ApplianceView):
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
 
-    @extend_schema(request=None, responses=NodeSerializer)
-    def post(self, request: Request, node_id: UUID) -> Response:
+    @NODES.changes(None, rows=present_nodes, permit=require_management)
+    def post(self, user: User, node: Node, values: Values) -> Node:
         """End the maintenance of a node, or cancel its drain. The node becomes ready."""
-        node = find_node(request, node_id)
-        check_version(node, request)
-        actor = request_user(request).username
-        node = maintenance.exit_maintenance(node_id=node.pk, actor=actor)
-        return Response(serialize(NodeSerializer, node))
+        return maintenance.exit_maintenance(node_id=node.pk, actor=user.username)
 
 
 class NodeBlockerListView(ApplianceView):
@@ -119,7 +118,7 @@ class NodeBlockerListView(ApplianceView):
 
         Managers of the node see that an allocation exists, whose it is and when it ends.
         """
-        rows = maintenance.node_blockers(find_node(request, node_id))
+        rows = maintenance.node_blockers(find_node(request_user(request), node_id))
         context = {"projects": projects_with(request_user(request), "allocations.view")}
         return BLOCKERS.respond(
             request,

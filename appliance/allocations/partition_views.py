@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.resources import Resource
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.serializers import OccupiedPartitionSerializer
 from appliance.api.filters import parse_id, parse_text
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
@@ -24,7 +23,7 @@ from appliance.db.change_log import Audience
 from appliance.inventory.models import Gpu
 from appliance.telemetry.views import MetricHistoryView
 
-PARTITIONS = Listing(
+PARTITIONS = Resource(
     OccupiedPartitionSerializer,
     {
         "gpu_id": ("gpu_id", parse_id),
@@ -36,6 +35,7 @@ PARTITIONS = Listing(
         "compute_percent": Order("compute_percent", kind=int),
         "memory_bytes": Order("memory_bytes", kind=int),
     },
+    rows=lambda user: Partition.objects.filter(gpu__in=Gpu.objects.visible_to(user)).with_names(),
 )
 
 
@@ -43,17 +43,10 @@ class PartitionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(
-        parameters=PARTITIONS.parameters,
-        responses=OccupiedPartitionSerializer(many=True),
+    get = PARTITIONS.lists(
+        "List the partitions of all GPUs that the caller may view.\n\n"
+        "The allocation of a partition may belong to a project that the caller may not view."
     )
-    def get(self, request: Request) -> Response:
-        """List the partitions of all GPUs that the caller may view.
-
-        The allocation of a partition may belong to a project that the caller may not view.
-        """
-        gpus = Gpu.objects.visible_to(request_user(request))
-        return PARTITIONS.respond(request, Partition.objects.filter(gpu__in=gpus).with_names())
 
 
 class PartitionMetricHistoryView(MetricHistoryView):

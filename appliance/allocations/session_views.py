@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.resources import Resource
 from appliance.activity.feed import hub
 from appliance.allocations.models import Session, SessionState, error_percent
 from appliance.allocations.sessions import COUNTERS, series_id_of
@@ -23,7 +22,7 @@ from appliance.api.filters import (
     parse_text,
     parse_time,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
@@ -97,7 +96,7 @@ class SessionSerializer(RowSerializer[Session]):
         return row
 
 
-SESSIONS = Listing(
+SESSIONS = Resource(
     SessionSerializer,
     {
         "state": ("state", parse_choice(*SessionState.values)),
@@ -112,27 +111,20 @@ SESSIONS = Listing(
         "memory_bytes": Order("memory_bytes", kind=int),
         "program": Order("program"),
     },
+    rows=lambda user: Session.objects.visible_to(user).serializable(),
 )
 
 
 class SessionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
-    @extend_schema(parameters=SESSIONS.parameters, responses=SessionSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the sessions of all projects that the caller may view."""
-        rows = Session.objects.visible_to(request_user(request)).serializable()
-        return SESSIONS.respond(request, rows)
+    get = SESSIONS.lists("List the sessions of all projects that the caller may view.")
 
 
 class SessionView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
-    @extend_schema(responses=SessionSerializer)
-    def get(self, request: Request, session_id: UUID) -> Response:
-        """Return one session."""
-        rows = Session.objects.visible_to(request_user(request)).serializable()
-        return Response(serialize(SessionSerializer, get_object_or_404(rows, pk=session_id)))
+    get = SESSIONS.shows("Return one session.")
 
 
 class SessionMetricHistoryView(MetricHistoryView):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,10 +12,12 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_privilege
 from appliance.accounts.idempotency import idempotent
+from appliance.accounts.models import User
+from appliance.accounts.resources import Resource
 from appliance.activity.views import TaskSerializer
 from appliance.api.errors import Code
 from appliance.api.filters import parse_text, parse_whole_number
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
@@ -162,28 +162,24 @@ class SshHostKeySerializer(serializers.ModelSerializer[SshHostKey]):
         fields = ("id", "address", "port", "key_type", "sha256", "confirmed_by", "created_at")
 
 
-SSH_HOST_KEYS = Listing(
+SSH_HOST_KEYS = Resource(
     SshHostKeySerializer,
     {"address": ("address", parse_text), "port": ("port", parse_whole_number)},
     CREATED | {"address": Order("address")},
+    rows=lambda _: SshHostKey.objects.all(),
 )
 
 
 class SshHostKeyListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "fleet.enrol"}
 
-    @extend_schema(parameters=SSH_HOST_KEYS.parameters, responses=SshHostKeySerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the confirmed SSH host keys."""
-        return SSH_HOST_KEYS.respond(request, SshHostKey.objects.all())
+    get = SSH_HOST_KEYS.lists("List the confirmed SSH host keys.")
 
 
 class SshHostKeyView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"DELETE": "fleet.forget_host_key"}
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, key_id: UUID) -> Response:
+    @SSH_HOST_KEYS.deletes()
+    def delete(self, user: User, key: SshHostKey) -> None:
         """Forget a host key of a reinstalled machine. The next enrolment confirms the new key."""
-        get_object_or_404(SshHostKey, pk=key_id)
-        forget_host_key(key_id=key_id, actor=request_user(request).username)
-        return Response(status=204)
+        forget_host_key(key_id=key.pk, actor=user.username)

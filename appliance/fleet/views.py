@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -16,9 +14,10 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
+from appliance.accounts.models import User
 from appliance.api.errors import Code
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.fleet import bundle, enrolment, renewal
 from appliance.inventory import node_views
 from appliance.inventory.models import Node
@@ -158,17 +157,14 @@ class NodeView(node_views.NodeView):
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {"DELETE": (Code.IN_USE,)}
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, node_id: UUID) -> Response:
+    @node_views.NODES.deletes()
+    def delete(self, user: User, node: Node) -> None:
         """Remove a node and revoke its certificates.
 
         Fails with `in_use` and the blockers while allocations hold partitions of the node. Also
         run `/opt/busbar/busbar-node remove` on the machine.
         """
-        node = get_object_or_404(Node.objects.visible_to(request_user(request)), pk=node_id)
-        check_version(node, request)
-        enrolment.node_remove(node_id=node.pk, actor=request_user(request).username)
-        return Response(status=204)
+        enrolment.node_remove(node_id=node.pk, actor=user.username)
 
 
 class BundleSerializer(serializers.Serializer[dict[str, Any]]):

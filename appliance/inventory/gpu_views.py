@@ -14,12 +14,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can, inventory_places, projects_with
 from appliance.accounts.places import Place, register_inventory, register_place
+from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.api.filters import (
     Filter,
@@ -31,10 +31,10 @@ from appliance.api.filters import (
     parse_text,
     parse_whole_number,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import CursorPagination, Order
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
 from appliance.inventory import actions, gpu_admission, services
@@ -79,7 +79,7 @@ GPU_FILTERS: dict[str, tuple[str, Filter]] = {
     "held": ("held", parse_boolean),
     "labels": ("labels", parse_labels),
 }
-GPUS = Listing(
+GPUS = Resource(
     GpuSerializer,
     GPU_FILTERS,
     CREATED
@@ -88,12 +88,16 @@ GPUS = Listing(
         "model": Order("model"),
         "memory_bytes": Order("memory_bytes", kind=int),
     },
+    rows=lambda user: Gpu.objects.visible_to(user).with_names(user),
+    kind=actions.GPUS,
 )
 GpuRow: Any = namedtuple("GpuRow", GpuSerializer.columns())  # type: ignore[misc]  # computed
 
 
-def visible_gpus(request: Request) -> GpuQuerySet:
-    return Gpu.objects.visible_to(request_user(request))
+def require_management(user: User, gpu: Gpu) -> None:
+    """Raise ApplianceError DENIED if the user manages neither the GPU nor what is above it."""
+    if not can(user, actions.MANAGE, None):
+        require_at(user, actions.MANAGE, gpu.places())
 
 
 class GpuListView(ApplianceView):
@@ -115,7 +119,9 @@ class GpuListView(ApplianceView):
 
 
 def matching_gpus(request: Request) -> GpuQuerySet:
-    return apply_filters(request, visible_gpus(request), GPU_FILTERS, check_names=False)
+    return apply_filters(
+        request, Gpu.objects.visible_to(request_user(request)), GPU_FILTERS, check_names=False
+    )
 
 
 def prepared_page(request: Request, page: CursorPagination, wanted: Mapping[str, Any]) -> list[Any]:
@@ -161,29 +167,14 @@ class GpuView(ApplianceView):
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
-    @extend_schema(responses=detail_of(GpuSerializer))
-    def get(self, request: Request, gpu_id: UUID) -> Response:
-        """Return one GPU."""
-        user = request_user(request)
-        gpu = get_object_or_404(visible_gpus(request).with_names(user), pk=gpu_id)
-        allowed = actions.GPUS.actions_of(user, gpu)
-        content = serialize(GpuSerializer, gpu) | {"actions": allowed}
-        return Response(content, headers={"ETag": f'"{gpu.version}"'})
+    get = GPUS.shows("Return one GPU.")
 
-    @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
-    def patch(self, request: Request, gpu_id: UUID) -> Response:
+    @GPUS.changes(GpuChangeSerializer, rows=Gpu.objects.visible_to, permit=require_management)
+    def patch(self, user: User, gpu: Gpu, values: Values) -> Gpu:
         """Change the labels, notes or pool of a GPU. Existing partitions stay.
 
         Another pool needs the privilege on the whole appliance.
         """
-        gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
-        user = request_user(request)
-        if not can(user, actions.MANAGE, None):
-            require_at(user, actions.MANAGE, gpu.places())
-        check_version(gpu, request)
-        form = GpuChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        values = form.validated_data
         if "pool" in values:
             require_privilege(user, actions.MANAGE)
         services.update_gpu(
@@ -193,25 +184,17 @@ class GpuView(ApplianceView):
             notes=values.get("notes"),
             actor=user.username,
         )
-        return Response(serialize(GpuSerializer, Gpu.objects.with_names(user).get(pk=gpu_id)))
+        return Gpu.objects.with_names(user).get(pk=gpu.pk)
 
 
 class GpuAdmitView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": actions.ADMIT.privilege}
 
-    @extend_schema(request=GpuAdmissionSerializer, responses=GpuSerializer)
-    def post(self, request: Request, gpu_id: UUID) -> Response:
+    @GPUS.changes(GpuAdmissionSerializer, rows=Gpu.objects.visible_to)
+    def post(self, user: User, gpu: Gpu, values: Values) -> Gpu:
         """Admit a held GPU to a pool."""
-        user = request_user(request)
-        gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
-        form = GpuAdmissionSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        gpu_admission.admit_gpu(
-            gpu_id=gpu.pk,
-            pool_name=form.validated_data.get("pool"),
-            actor=user.username,
-        )
-        return Response(serialize(GpuSerializer, Gpu.objects.with_names(user).get(pk=gpu_id)))
+        gpu_admission.admit_gpu(gpu_id=gpu.pk, pool_name=values.get("pool"), actor=user.username)
+        return Gpu.objects.with_names(user).get(pk=gpu.pk)
 
 
 class GpuMetricHistoryView(MetricHistoryView):
@@ -219,7 +202,7 @@ class GpuMetricHistoryView(MetricHistoryView):
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     def find_series(self, request: Request, object_id: UUID) -> UUID:
-        return get_object_or_404(visible_gpus(request), pk=object_id).pk
+        return get_object_or_404(Gpu.objects.visible_to(request_user(request)), pk=object_id).pk
 
 
 def gpu_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

@@ -11,11 +11,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.places import Place, register_inventory, register_place
+from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import hub
 from appliance.api.errors import Code
 from appliance.api.filters import (
@@ -23,16 +23,16 @@ from appliance.api.filters import (
     parse_labels,
     parse_text,
 )
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.db.change_log import Audience
 from appliance.inventory import actions, locks, services
 from appliance.inventory.models import Node, NodeQuerySet, NodeState
 from appliance.inventory.serializers import NodeChangeSerializer, NodeSerializer
 
-NODES = Listing(
+NODES = Resource(
     NodeSerializer,
     {
         "state": ("state", parse_choice(*NodeState.values)),
@@ -44,22 +44,18 @@ NODES = Listing(
         "labels": ("labels", parse_labels),
     },
     CREATED | {"name": Order("name"), "state": Order("state")},
+    rows=Node.objects.visible_to,
+    kind=actions.NODES,
 )
 
 
-def visible_nodes(request: Request) -> NodeQuerySet:
-    return Node.objects.visible_to(request_user(request))
+def present_nodes(user: User) -> NodeQuerySet:
+    return Node.objects.visible_to(user).present()
 
 
-def managed_node(request: Request, rows: NodeQuerySet, node_id: UUID) -> Node:
-    """Return the node for a change.
-
-    Raises Http404 if it is not among the rows, ApplianceError DENIED if the caller manages
-    neither it nor its site nor the appliance.
-    """
-    node = get_object_or_404(rows, pk=node_id)
-    require_at(request_user(request), actions.MANAGE, node.places())
-    return node
+def require_management(user: User, node: Node) -> None:
+    """Raise ApplianceError DENIED if the user manages neither the node nor what is above it."""
+    require_at(user, actions.MANAGE, node.places())
 
 
 class NodeListView(ApplianceView):
@@ -69,7 +65,8 @@ class NodeListView(ApplianceView):
     @extend_schema(parameters=NODES.parameters, responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List nodes. Removed nodes are listed only with `state=removed`."""
-        rows = visible_nodes(request).select_related("site").prefetch_related("endpoints")
+        rows = Node.objects.visible_to(request_user(request))
+        rows = rows.select_related("site").prefetch_related("endpoints")
         if "state" not in request.query_params:
             rows = rows.present()
         return NODES.respond(request, rows)
@@ -83,29 +80,17 @@ class NodeView(ApplianceView):
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
-    @extend_schema(responses=detail_of(NodeSerializer))
-    def get(self, request: Request, node_id: UUID) -> Response:
-        """Return one node."""
-        node = get_object_or_404(visible_nodes(request), pk=node_id)
-        allowed = actions.NODES.actions_of(request_user(request), node)
-        content = serialize(NodeSerializer, node) | {"actions": allowed}
-        return Response(content, headers={"ETag": f'"{node.version}"'})
+    get = NODES.shows("Return one node.")
 
-    @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
-    def patch(self, request: Request, node_id: UUID) -> Response:
+    @NODES.changes(NodeChangeSerializer, rows=present_nodes, permit=require_management)
+    def patch(self, user: User, node: Node, values: Values) -> Node:
         """Change the labels, notes, networks or site of a node.
 
         Another site needs the privilege on the whole appliance.
         """
-        node = managed_node(request, visible_nodes(request).present(), node_id)
-        check_version(node, request)
-        form = NodeChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        if "site" in form.validated_data:
-            require_privilege(request_user(request), actions.MANAGE)
-        actor = request_user(request).username
-        changed = services.update_node(node_id=node.pk, **form.validated_data, actor=actor)
-        return Response(serialize(NodeSerializer, changed))
+        if "site" in values:
+            require_privilege(user, actions.MANAGE)
+        return services.update_node(node_id=node.pk, **values, actor=user.username)
 
 
 class NodeScheduleView(ApplianceView):
@@ -117,46 +102,32 @@ class NodeScheduleView(ApplianceView):
     }
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
-    schedulable: ClassVar[bool]
-
-    def set_schedulable(self, request: Request, node_id: UUID) -> Response:
-        node = managed_node(request, visible_nodes(request), node_id)
-        changed = services.set_node_schedulable(
-            node_id=node.pk,
-            schedulable=self.schedulable,
-            actor=request_user(request).username,
-        )
-        return Response(serialize(NodeSerializer, changed))
 
 
 class NodeCordonView(NodeScheduleView):
-    schedulable = False
-
-    @extend_schema(request=None, responses=NodeSerializer)
-    def post(self, request: Request, node_id: UUID) -> Response:
+    @NODES.changes(None, permit=require_management)
+    def post(self, user: User, node: Node, values: Values) -> Node:
         """Exclude a node from placement. Existing allocations stay."""
-        return self.set_schedulable(request, node_id)
+        return services.set_node_schedulable(
+            node_id=node.pk, schedulable=False, actor=user.username
+        )
 
 
 class NodeUncordonView(NodeScheduleView):
-    schedulable = True
-
-    @extend_schema(request=None, responses=NodeSerializer)
-    def post(self, request: Request, node_id: UUID) -> Response:
+    @NODES.changes(None, permit=require_management)
+    def post(self, user: User, node: Node, values: Values) -> Node:
         """Include a cordoned node in placement again."""
-        return self.set_schedulable(request, node_id)
+        return services.set_node_schedulable(node_id=node.pk, schedulable=True, actor=user.username)
 
 
 class NodeUnlockView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": actions.UNLOCK.privilege}
     without_body: ClassVar[bool] = True
 
-    @extend_schema(request=None, responses=NodeSerializer)
-    def post(self, request: Request, node_id: UUID) -> Response:
+    @NODES.changes(None, rows=present_nodes)
+    def post(self, user: User, node: Node, values: Values) -> Node:
         """Unlock a node after the second copy of its identity has been removed."""
-        node = get_object_or_404(visible_nodes(request).present(), pk=node_id)
-        unlocked = locks.unlock_node(node_id=node.pk, actor=request_user(request).username)
-        return Response(serialize(NodeSerializer, unlocked))
+        return locks.unlock_node(node_id=node.pk, actor=user.username)
 
 
 def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

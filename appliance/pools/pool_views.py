@@ -8,27 +8,21 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
-from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
-from appliance.accounts.idempotency import idempotent
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
 from appliance.accounts.places import Place, register_inventory, register_place
+from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import GuardedNames, hub
 from appliance.api.errors import Code
 from appliance.api.fields import LabelsField, LineField, NameField
 from appliance.api.filters import parse_labels, parse_text
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.serialization import to_json_types
-from appliance.api.views import ApplianceView, ErrorCodes, check_version
+from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.db.change_log import Audience
 from appliance.pools import services
 from appliance.pools.isolation import IsolationLevel
@@ -168,10 +162,15 @@ class PoolRequestSerializer(PoolSettingsSerializer):
     name = NameField(max_length=100)
 
 
-POOL_LIST = Listing(
+POOLS = Resource(
     PoolSerializer,
     {"name": ("name", parse_text), "labels": ("labels", parse_labels)},
     CREATED | {"name": Order("name")},
+    rows=Pool.objects.visible_to,
+    kind=services.POOLS,
+    represent=lambda user, found: (
+        PoolSerializer(found, many=True, context=visible_names(user)).data
+    ),
 )
 
 
@@ -181,34 +180,14 @@ class PoolListView(ApplianceView):
     created: ClassVar[dict[str, str]] = {"POST": "pools"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
-    @extend_schema(parameters=POOL_LIST.parameters, responses=PoolSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List the pools that the caller may view."""
-        names = visible_names(request_user(request))
-        return POOL_LIST.respond(
-            request,
-            Pool.objects.visible_to(request_user(request)),
-            lambda found: PoolSerializer(found, many=True, context=names).data,
-        )
+    get = POOLS.lists("List the pools that the caller may view.")
 
-    @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
-    def post(self, request: Request) -> Response:
+    @POOLS.creates(PoolRequestSerializer)
+    def post(self, user: User, values: Values) -> Pool:
         """Create a pool."""
-        form = PoolRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        values = dict(form.validated_data)
         name = values.pop("name")
-
-        def effect() -> tuple[int, dict[str, Any]]:
-            pool = services.create_pool(
-                name=name,
-                settings=services.PoolSettings(**values),
-                actor=request_user(request).username,
-            )
-            names = visible_names(request_user(request))
-            return 201, to_json_types(PoolSerializer(pool, context=names).data)
-
-        return idempotent(request, effect)
+        settings = services.PoolSettings(**values)
+        return services.create_pool(name=name, settings=settings, actor=user.username)
 
 
 class PoolView(ApplianceView):
@@ -223,44 +202,27 @@ class PoolView(ApplianceView):
     }
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
-    @extend_schema(responses=detail_of(PoolSerializer))
-    def get(self, request: Request, pool_id: UUID) -> Response:
-        """Return one pool."""
-        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
-        names = visible_names(request_user(request))
-        actions = services.POOLS.actions_of(request_user(request), pool)
-        content = {**PoolSerializer(pool, context=names).data, "actions": actions}
-        return Response(content, headers={"ETag": f'"{pool.version}"'})
+    get = POOLS.shows("Return one pool.")
 
-    @extend_schema(request=PoolSettingsSerializer, responses=PoolSerializer)
-    def patch(self, request: Request, pool_id: UUID) -> Response:
+    @POOLS.changes(
+        PoolSettingsSerializer,
+        permit=lambda user, pool: require_at(user, services.MANAGE, pool.places()),
+    )
+    def patch(self, user: User, pool: Pool, values: Values) -> Pool:
         """Change the settings of a pool.
 
         `projects`, `fallbacks`, `admit_new_gpus` and `required_isolation` affect others, so they
         need the privilege on the whole appliance.
         """
-        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
-        require_at(request_user(request), services.MANAGE, pool.places())
-        check_version(pool, request)
-        form = PoolSettingsSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        if not APPLIANCE_SETTINGS.isdisjoint(form.validated_data):
-            require_privilege(request_user(request), services.MANAGE)
-        changed = services.update_pool(
-            pool_id=pool.pk,
-            settings=services.PoolSettings(**form.validated_data),
-            actor=request_user(request).username,
-        )
-        names = visible_names(request_user(request))
-        return Response(PoolSerializer(changed, context=names).data)
+        if not APPLIANCE_SETTINGS.isdisjoint(values):
+            require_privilege(user, services.MANAGE)
+        settings = services.PoolSettings(**values)
+        return services.update_pool(pool_id=pool.pk, settings=settings, actor=user.username)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, pool_id: UUID) -> Response:
+    @POOLS.deletes()
+    def delete(self, user: User, pool: Pool) -> None:
         """Delete a pool. Fails with `in_use` and a list of blockers while it is in use."""
-        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
-        check_version(pool, request)
-        services.delete_pool(pool=pool, actor=request_user(request).username)
-        return Response(status=204)
+        services.delete_pool(pool=pool, actor=user.username)
 
 
 def pool_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

@@ -6,22 +6,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
-from appliance.accounts.authentication import request_user
-from appliance.accounts.idempotency import idempotent
+from appliance.accounts.models import User
+from appliance.accounts.resources import Resource, Values
 from appliance.api.fields import NameField, NumberField
 from appliance.api.filters import parse_choice, parse_id
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.serialization import to_json_types
-from appliance.api.views import ApplianceView, check_version
+from appliance.api.views import ApplianceView
 from appliance.pools import quotas
 from appliance.pools.models import Quota
 from appliance.pools.subject_kind import SubjectKind
@@ -94,20 +89,23 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
         return names.get(quota.subject_id)
 
 
-QUOTAS = Listing(
+def described(found: list[Quota]) -> list[Mapping[str, Any]]:
+    """Return the bodies of quotas. Reads the names of their subjects together."""
+    context = {"names": subject_names(found)}
+    return list(QuotaSerializer(found, many=True, context=context).data)
+
+
+QUOTAS = Resource(
     QuotaSerializer,
     {
         "subject_kind": ("subject_kind", parse_choice(*KINDS)),
         "subject_id": ("subject_id", parse_id),
     },
     CREATED | {"subject_kind": Order("subject_kind")},
+    rows=Quota.objects.visible_to,
+    kind=quotas.QUOTAS,
+    represent=lambda _, found: described(found),
 )
-
-
-def described(found: list[Quota]) -> list[Mapping[str, Any]]:
-    """Return the bodies of quotas. Reads the names of their subjects together."""
-    context = {"names": subject_names(found)}
-    return list(QuotaSerializer(found, many=True, context=context).data)
 
 
 class QuotaListView(ApplianceView):
@@ -115,25 +113,13 @@ class QuotaListView(ApplianceView):
     idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "quotas"}
 
-    @extend_schema(parameters=QUOTAS.parameters, responses=QuotaSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List quotas."""
-        return QUOTAS.respond(request, Quota.objects.visible_to(request_user(request)), described)
+    get = QUOTAS.lists("List quotas.")
 
-    @extend_schema(request=QuotaRequestSerializer, responses={201: QuotaSerializer})
-    def post(self, request: Request) -> Response:
+    @QUOTAS.creates(QuotaRequestSerializer)
+    def post(self, user: User, values: Values) -> Quota:
         """Create the quota of a user, project or department."""
-        form = QuotaRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        columns = dict(form.validated_data)
-        kind, subject = SubjectKind(columns.pop("subject_kind")), columns.pop("subject")
-        actor = request_user(request).username
-
-        def effect() -> tuple[int, dict[str, Any]]:
-            quota = quotas.create_quota(kind=kind, subject=subject, actor=actor, **columns)
-            return 201, to_json_types(QuotaSerializer(quota).data)
-
-        return idempotent(request, effect)
+        kind = SubjectKind(values.pop("subject_kind"))
+        return quotas.create_quota(kind=kind, actor=user.username, **values)
 
 
 class QuotaView(ApplianceView):
@@ -144,29 +130,14 @@ class QuotaView(ApplianceView):
     }
     version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
 
-    @extend_schema(responses=detail_of(QuotaSerializer))
-    def get(self, request: Request, quota_id: UUID) -> Response:
-        """Return one quota."""
-        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
-        allowed = quotas.QUOTAS.actions_of(request_user(request), quota)
-        content = {**QuotaSerializer(quota).data, "actions": allowed}
-        return Response(content, headers={"ETag": f'"{quota.version}"'})
+    get = QUOTAS.shows("Return one quota.")
 
-    @extend_schema(request=QuotaSettingsSerializer, responses=QuotaSerializer)
-    def patch(self, request: Request, quota_id: UUID) -> Response:
+    @QUOTAS.changes(QuotaSettingsSerializer)
+    def patch(self, user: User, quota: Quota, values: Values) -> Quota:
         """Change a quota."""
-        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
-        check_version(quota, request)
-        form = QuotaSettingsSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        actor = request_user(request).username
-        changed = quotas.update_quota(quota_id=quota.pk, actor=actor, **form.validated_data)
-        return Response(QuotaSerializer(changed).data)
+        return quotas.update_quota(quota_id=quota.pk, actor=user.username, **values)
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, quota_id: UUID) -> Response:
+    @QUOTAS.deletes()
+    def delete(self, user: User, quota: Quota) -> None:
         """Delete a quota. Its subject then has neither a guarantee nor a limit."""
-        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
-        check_version(quota, request)
-        quotas.delete_quota(quota_id=quota.pk, actor=request_user(request).username)
-        return Response(status=204)
+        quotas.delete_quota(quota_id=quota.pk, actor=user.username)

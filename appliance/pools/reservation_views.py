@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from appliance.accounts.action_views import detail_of
-from appliance.accounts.authentication import request_user
-from appliance.accounts.idempotency import idempotent
+from appliance.accounts.models import User
+from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import Code
 from appliance.api.fields import NameField, StrictBooleanField, ZonedTimeField
 from appliance.api.filters import parse_text, parse_time
-from appliance.api.listing import CREATED, Listing
+from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
-from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.pools import reservations
 from appliance.pools.models import Reservation
@@ -66,7 +59,7 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
-RESERVATIONS = Listing(
+RESERVATIONS = Resource(
     ReservationSerializer,
     {
         "name": ("name", parse_text),
@@ -81,6 +74,8 @@ RESERVATIONS = Listing(
         "starts_at": Order("starts_at", kind=datetime),
         "ends_at": Order("ends_at", kind=datetime),
     },
+    rows=lambda user: Reservation.objects.visible_to(user).select_related("pool", "project"),
+    kind=reservations.RESERVATIONS,
 )
 
 
@@ -92,24 +87,12 @@ class ReservationListView(ApplianceView):
         "POST": (Code.UNSATISFIABLE,),
     }
 
-    @extend_schema(parameters=RESERVATIONS.parameters, responses=ReservationSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        """List reservations."""
-        rows = Reservation.objects.visible_to(request_user(request))
-        return RESERVATIONS.respond(request, rows.select_related("pool", "project"))
+    get = RESERVATIONS.lists("List reservations.")
 
-    @extend_schema(request=ReservationRequestSerializer, responses={201: ReservationSerializer})
-    def post(self, request: Request) -> Response:
+    @RESERVATIONS.creates(ReservationRequestSerializer)
+    def post(self, user: User, values: Values) -> Reservation:
         """Reserve GPUs of a pool for a project during a period."""
-        form = ReservationRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        actor = request_user(request).username
-
-        def effect() -> tuple[int, dict[str, Any]]:
-            reservation = reservations.create_reservation(actor=actor, **form.validated_data)
-            return 201, to_json_types(serialize(ReservationSerializer, reservation))
-
-        return idempotent(request, effect)
+        return reservations.create_reservation(actor=user.username, **values)
 
 
 class ReservationView(ApplianceView):
@@ -118,19 +101,9 @@ class ReservationView(ApplianceView):
         "DELETE": reservations.DELETE.privilege,
     }
 
-    @extend_schema(responses=detail_of(ReservationSerializer))
-    def get(self, request: Request, reservation_id: UUID) -> Response:
-        """Return one reservation."""
-        user = request_user(request)
-        row = get_object_or_404(Reservation.objects.visible_to(user), pk=reservation_id)
-        allowed = reservations.RESERVATIONS.actions_of(user, row)
-        return Response(serialize(ReservationSerializer, row) | {"actions": allowed})
+    get = RESERVATIONS.shows("Return one reservation.")
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, reservation_id: UUID) -> Response:
+    @RESERVATIONS.deletes()
+    def delete(self, user: User, reservation: Reservation) -> None:
         """Delete a reservation. Its capacity becomes available to other projects."""
-        rows = Reservation.objects.visible_to(request_user(request))
-        row = get_object_or_404(rows, pk=reservation_id)
-        actor = request_user(request).username
-        reservations.delete_reservation(reservation_id=row.pk, actor=actor)
-        return Response(status=204)
+        reservations.delete_reservation(reservation_id=reservation.pk, actor=user.username)

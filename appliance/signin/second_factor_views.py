@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -18,6 +16,7 @@ from appliance.accounts.models import User
 from appliance.accounts.permissions import has_scope
 from appliance.accounts.second_factor_policy import Policy, is_required, policy
 from appliance.accounts.token_views import token_of
+from appliance.accounts.user_views import USERS
 from appliance.api.errors import Code
 from appliance.api.fields import TextField
 from appliance.api.request_serializer import RequestSerializer
@@ -149,13 +148,11 @@ class RecoveryCodeListView(ApplianceView):
 class UserSecondFactorView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"DELETE": users.RESET_SECOND_FACTOR.privilege}
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, user_id: UUID) -> Response:
+    @USERS.deletes()
+    def delete(self, actor: User, user: User) -> None:
         """Remove the second factor of a user who has lost it. Their sign-ins end.
 
         Fails with `conflict` for users without one and for the caller, whose own one is removed
         with `second-factor`.
         """
-        user = get_object_or_404(User, pk=user_id)
-        second_factors.reset(user=user, actor=request_user(request))
-        return Response(status=204)
+        second_factors.reset(user=user, actor=actor)
