@@ -11,12 +11,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.actions import place_at
 from appliance.accounts.authentication import request_user
 from appliance.accounts.bindings import groups_by_user, held_of, row_of
 from appliance.accounts.models import BINDING_PLACES, RoleBinding, User
 from appliance.accounts.named_rows import find_named
 from appliance.accounts.permissions import can, has_scope, projects_with
-from appliance.accounts.places import Place, place_at
+from appliance.accounts.places import Place
 from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import parse_text, reject_unknown_parameters

@@ -1,4 +1,4 @@
-"""Actions on objects: which ones a user may take now, and why not.
+"""Kinds of objects, and actions on them: which ones a user may take now, and why not.
 
 Each app registers its kinds and actions. The views declare the privilege of the action, and the
 services raise the same refusals, so what is shown is what happens.
@@ -12,11 +12,13 @@ from itertools import compress
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
+from django.http import Http404
 
 from appliance.accounts.authorization import SELF, denied, privilege_refusal
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can_somewhere, inventory_places
+from appliance.accounts.places import Place
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import uuid_or_invalid
 
@@ -70,8 +72,12 @@ class Action(Generic[M]):
 class Kind(Generic[M]):
     """Objects named `NAME/ID`, whose detail is `GET /api/v1/NAME/ID`."""
 
-    load: Callable[[User, Sequence[UUID]], Iterable[M]]
-    """Returns the rows with these ids that the user may view."""
+    rows: Callable[[User], QuerySet[M]]
+    """Returns the rows that the user may view."""
+    place: Callable[[M], Place] | None = None
+    """Where privileges at the object are decided; None for kinds without places."""
+    find: Callable[[str], M | None] | None = None
+    """Returns the object with this name, at which role bindings hold; None for other kinds."""
     actions: list[Action[M]] = field(default_factory=list)
 
     def add(self, action: Action[M]) -> Action[M]:
@@ -96,9 +102,14 @@ class Kind(Generic[M]):
 _kinds: dict[str, Kind[Any]] = {}
 
 
-def register_kind(name: str, load: Callable[[User, Sequence[UUID]], Iterable[M]]) -> Kind[M]:
+def register_kind(
+    name: str,
+    rows: Callable[[User], QuerySet[M]],
+    place: Callable[[M], Place] | None = None,
+    find: Callable[[str], M | None] | None = None,
+) -> Kind[M]:
     """Register a kind and return it. Apps add actions to it, also those above its own app."""
-    kind = _kinds[name] = Kind(load)
+    kind = _kinds[name] = Kind(rows, place, find)
     return kind
 
 
@@ -122,10 +133,41 @@ def actions_at(user: User, places: Sequence[str]) -> dict[str, list[dict[str, An
         wanted.setdefault(kind, {})[uuid_or_invalid("The id in objects", object_id)] = place
     found = {}
     for kind, by_id in wanted.items():
-        rows = list(_kinds[kind].load(user, list(by_id)))
+        rows = list(_kinds[kind].rows(user).filter(pk__in=list(by_id)))
         for pk, actions in _kinds[kind].actions_of_rows(user, rows).items():
             found[by_id[pk]] = actions
     return found
+
+
+def place_at(viewer: User, name: str) -> Place:
+    """Return the place of the object named `KIND/ID`; of the appliance for an empty name.
+
+    Raises ApplianceError INVALID for a malformed name, and Http404 if the user may not view the
+    object or it does not exist.
+    """
+    if not name:
+        return Place()
+    places = {name: (kind, kind.place) for name, kind in _kinds.items() if kind.place}
+    wanted, _, object_id = name.partition("/")
+    if wanted not in places:
+        raise ApplianceError(
+            Code.INVALID, f"object must be KIND/ID; the kinds are {', '.join(sorted(places))}."
+        )
+    kind, place_of = places[wanted]
+    row = kind.rows(viewer).filter(pk=uuid_or_invalid("The id in object", object_id)).first()
+    if row is None:
+        raise Http404
+    return place_of(row)
+
+
+def find_in_inventory(column: str, name: str) -> Model:
+    """Return the site, node, GPU or pool. Raises ApplianceError NOT_FOUND."""
+    find = _kinds[f"{column}s"].find
+    row: Model | None = find(name) if find else None
+    if row is None:
+        noun = "GPU" if column == "gpu" else column.capitalize()
+        raise ApplianceError(Code.NOT_FOUND, f'{noun} "{name}" not found.')
+    return row
 
 
 def raise_refusal(error: ApplianceError | None) -> None:

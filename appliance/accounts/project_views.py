@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http import Http404
-from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 
 from appliance.accounts import projects
 from appliance.accounts.models import Department, Project, User
-from appliance.accounts.permissions import can_somewhere
-from appliance.accounts.places import Place, register_place
 from appliance.accounts.projects import visible_projects
 from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import Code
@@ -172,19 +167,3 @@ class DepartmentView(ApplianceView):
         Fails with `in_use` and its projects while it has any.
         """
         projects.department_delete(department_id=department.pk, actor=user)
-
-
-def place_of_project(viewer: User, project_id: UUID) -> Place:
-    return Place(get_object_or_404(visible_projects(viewer), pk=project_id).pk)
-
-
-def place_of_department(viewer: User, department_id: UUID) -> Place:
-    """Return the place of a department, which everybody may view who may view pools."""
-    if not can_somewhere(viewer, "pools.view"):
-        raise Http404
-    row = get_object_or_404(Department, pk=department_id)
-    return Place(department_id=row.pk)
-
-
-register_place("projects", place_of_project)
-register_place("departments", place_of_department)

@@ -18,6 +18,7 @@ from appliance.accounts.dependents import delete_with_dependents, dependent_refu
 from appliance.accounts.models import Department, Project, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
 from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.accounts.places import Place
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
@@ -151,9 +152,9 @@ def visible_projects(user: User) -> QuerySet[Project]:
     return rows if visible is None else rows.filter(pk__in=visible)
 
 
-def visible_departments(user: User, ids: Sequence[UUID]) -> Sequence[Department]:
-    rows = Department.objects.filter(pk__in=ids)
-    return list(rows) if can_somewhere(user, "pools.view") else []
+def visible_departments(user: User) -> QuerySet[Department]:
+    rows = Department.objects.all()
+    return rows if can_somewhere(user, "pools.view") else rows.none()
 
 
 def project_deletion_refusals(user: User, rows: Sequence[Project]) -> Refusals:
@@ -190,10 +191,12 @@ def department_deletion_refusals(user: User, rows: Sequence[Department]) -> Refu
 
 
 MANAGE = "accounts.manage"
-PROJECTS = register_kind("projects", lambda user, ids: visible_projects(user).filter(pk__in=ids))
+PROJECTS = register_kind("projects", visible_projects, lambda row: Place(row.pk))
 MOVE = PROJECTS.add(Action("move", MANAGE, project_move_refusals))
 PROJECTS.add(Action("rename", MANAGE, project_rename_refusals))
 DELETE = PROJECTS.add(Action("delete", MANAGE, project_deletion_refusals))
-DEPARTMENTS = register_kind("departments", visible_departments)
+DEPARTMENTS = register_kind(
+    "departments", visible_departments, lambda row: Place(department_id=row.pk)
+)
 RENAME_DEPARTMENT = DEPARTMENTS.add(Action("rename", MANAGE, department_rename_refusals))
 DELETE_DEPARTMENT = DEPARTMENTS.add(Action("delete", MANAGE, department_deletion_refusals))

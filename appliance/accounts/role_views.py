@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import roles
+from appliance.accounts.actions import find_in_inventory
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import create_once
 from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding, User
-from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
 from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import ApplianceError, Code

@@ -7,7 +7,13 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 
-from appliance.accounts.actions import Action, Refusals, raise_refusal, register_kind
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    find_in_inventory,
+    raise_refusal,
+    register_kind,
+)
 from appliance.accounts.administrators import Administrators
 from appliance.accounts.bindings import Grant, future_grant, privileges_of_roles, row_of
 from appliance.accounts.delegation import (
@@ -32,7 +38,6 @@ from appliance.accounts.named_rows import (
     taken,
 )
 from appliance.accounts.permissions import can, can_somewhere, projects_with
-from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
@@ -229,13 +234,13 @@ def visible_bindings(user: User) -> QuerySet[RoleBinding]:
     return rows if projects is None else rows.filter(project_id__in=projects)
 
 
-def viewed_bindings(user: User, ids: Sequence[UUID]) -> Sequence[RoleBinding]:
-    rows = visible_bindings(user).filter(pk__in=ids)
-    return list(rows) if can_somewhere(user, MANAGE_MEMBERS) else []
+def viewed_bindings(user: User) -> QuerySet[RoleBinding]:
+    rows = visible_bindings(user)
+    return rows if can_somewhere(user, MANAGE_MEMBERS) else rows.none()
 
 
 MANAGE, MANAGE_MEMBERS = "accounts.manage", "members.manage"
-ROLES = register_kind("roles", lambda _, ids: CustomRole.objects.filter(pk__in=ids))
+ROLES = register_kind("roles", lambda _: CustomRole.objects.all())
 UPDATE = ROLES.add(Action("update", MANAGE, role_update_refusals))
 DELETE = ROLES.add(Action("delete", MANAGE, role_deletion_refusals))
 BINDINGS = register_kind("role-bindings", viewed_bindings)

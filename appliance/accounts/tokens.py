@@ -122,5 +122,5 @@ def is_own(actor: User, token: ApiToken) -> bool:
     return token.user_id == actor.pk and has_scope(actor, SELF)
 
 
-TOKENS = register_kind("tokens", lambda user, ids: visible_tokens(user).filter(pk__in=ids))
+TOKENS = register_kind("tokens", visible_tokens)
 REVOKE = TOKENS.add(Action("revoke", SELF, revocation_refusals))

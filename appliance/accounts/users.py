@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.contrib.auth.hashers import is_password_usable, make_password
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from appliance.accounts.actions import (
     Action,
@@ -174,8 +175,8 @@ def user_delete(*, user_id: UUID, actor: User) -> None:
     require_administrator()
 
 
-def visible_users(viewer: User, ids: Sequence[UUID]) -> Sequence[User]:
-    return list(User.objects.filter(pk__in=ids)) if can(viewer, MANAGE, None) else []
+def visible_users(viewer: User) -> QuerySet[User]:
+    return User.objects.all() if can(viewer, MANAGE, None) else User.objects.none()
 
 
 def reset_refusals(actor: User, users: Sequence[User]) -> Refusals:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from appliance.accounts.actions import Action, by_row, raise_refusal, register_kind
@@ -216,9 +216,8 @@ def fail_interrupted(*, kind: str, detail: str) -> None:
         task_finish(task_id=task.pk, error={"code": "interrupted", "detail": detail})
 
 
-def visible_tasks(user: User, ids: Sequence[UUID]) -> Sequence[Task]:
-    rows = Task.objects.visible_to(user).filter(pk__in=ids)
-    return list(rows) if can_somewhere(user, VIEW) else []
+def visible_tasks(user: User) -> QuerySet[Task]:
+    return Task.objects.visible_to(user) if can_somewhere(user, VIEW) else Task.objects.none()
 
 
 TASKS = register_kind("tasks", visible_tasks)

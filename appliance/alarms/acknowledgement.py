@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from django.utils import timezone
@@ -57,11 +56,7 @@ def cleared_refusal(alarm: Alarm) -> ApplianceError | None:
     )
 
 
-def visible_alarms(user: User, ids: Sequence[UUID]) -> Sequence[Alarm]:
-    return list(Alarm.objects.visible_to(user).filter(pk__in=ids).select_related("node"))
-
-
-ALARMS = register_kind("alarms", visible_alarms)
+ALARMS = register_kind("alarms", lambda user: Alarm.objects.visible_to(user).select_related("node"))
 ACKNOWLEDGE = ALARMS.add(
     Action("acknowledge", PRIVILEGE, by_row(acknowledgement_refusal), Alarm.places)
 )

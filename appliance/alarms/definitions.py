@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from appliance.accounts.actions import Action, by_row, raise_refusal, register_kind
+from django.db.models import QuerySet
+
+from appliance.accounts.actions import (
+    Action,
+    by_row,
+    find_in_inventory,
+    raise_refusal,
+    register_kind,
+)
 from appliance.accounts.authorization import denied
 from appliance.accounts.models import User
 from appliance.accounts.named_rows import lock
 from appliance.accounts.permissions import can_somewhere, has_scope
-from appliance.accounts.places import find_in_inventory
 from appliance.activity.events import emit
 from appliance.alarms import lifecycle
 from appliance.alarms.conditions import invalid, require_valid
@@ -164,9 +171,9 @@ def emit_event(row: AlarmDefinition, verb: str, actor: User) -> None:
     )
 
 
-def visible_definitions(user: User, ids: Sequence[UUID]) -> Sequence[AlarmDefinition]:
-    rows = AlarmDefinition.objects.filter(pk__in=ids)
-    return list(rows) if can_somewhere(user, MANAGE_ALARMS) else []
+def visible_definitions(user: User) -> QuerySet[AlarmDefinition]:
+    rows = AlarmDefinition.objects.all()
+    return rows if can_somewhere(user, MANAGE_ALARMS) else rows.none()
 
 
 MANAGE_ALARMS = "alarms.manage"

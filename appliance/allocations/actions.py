@@ -15,6 +15,7 @@ from appliance.accounts.actions import (
 )
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can
+from appliance.accounts.places import Place
 from appliance.allocations.models import (
     IN_PROGRESS,
     RUNNING,
@@ -201,11 +202,9 @@ def locked_refusals(ids: Sequence[UUID]) -> dict[UUID, ApplianceError]:
     return found
 
 
-def visible_allocations(user: User, ids: Sequence[UUID]) -> Sequence[Allocation]:
-    return list(Allocation.objects.visible_to(user).filter(pk__in=ids))
-
-
-ALLOCATIONS = register_kind("allocations", visible_allocations)
+ALLOCATIONS = register_kind(
+    "allocations", Allocation.objects.visible_to, lambda row: Place(row.project_id)
+)
 RELEASE = ALLOCATIONS.add(Action("release", USE, by_row(owner_refusal)))
 HEARTBEAT = ALLOCATIONS.add(Action("heartbeat", USE, by_row(owner_refusal)))
 RESIZE = ALLOCATIONS.add(Action("resize", CREATE, resize_refusals))

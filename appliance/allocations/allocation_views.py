@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,8 +14,6 @@ from rest_framework.response import Response
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.idempotency import idempotent
-from appliance.accounts.models import User
-from appliance.accounts.places import Place, register_place
 from appliance.accounts.resources import Resource
 from appliance.activity.feed import hub
 from appliance.allocations import actions, leases, services
@@ -265,11 +262,3 @@ def allocation_rows(
 
 
 hub.register("allocation", allocation_rows)
-
-
-def place_of_allocation(viewer: User, allocation_id: UUID) -> Place:
-    rows = Allocation.objects.visible_to(viewer)
-    return Place(get_object_or_404(rows, pk=allocation_id).project_id)
-
-
-register_place("allocations", place_of_allocation)

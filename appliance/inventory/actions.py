@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from appliance.accounts.actions import (
     Action,
     BatchRule,
@@ -14,6 +16,7 @@ from appliance.accounts.actions import (
 )
 from appliance.accounts.models import User
 from appliance.accounts.permissions import inventory_places
+from appliance.accounts.places import Place
 from appliance.api.errors import ApplianceError, Code
 from appliance.inventory.models import Gpu, Node, NodeState, Site
 from appliance.pools.models import Pool
@@ -73,28 +76,43 @@ def has_nodes(site: Site, blockers: list[dict[str, object]]) -> ApplianceError:
     )
 
 
-def visible_sites(user: User, ids: Sequence[UUID]) -> Sequence[Site]:
-    return list(Site.objects.visible_to(user).filter(pk__in=ids))
+def visible_gpus(user: User) -> QuerySet[Gpu]:
+    rows = Gpu.objects.visible_to(user)
+    return rows.select_related("node") if inventory_places(user, MANAGE) else rows
 
 
-def visible_nodes(user: User, ids: Sequence[UUID]) -> Sequence[Node]:
-    return list(Node.objects.visible_to(user).filter(pk__in=ids))
+def find_gpu(name: str) -> Gpu | None:
+    """Return the GPU with this name, NODE/INDEX."""
+    node, _, index = name.rpartition("/")
+    if not (node and index.isascii() and index.isdecimal() and len(index) < 5):
+        return None
+    rows = Gpu.objects.filter(node__name=node, index=int(index), present=True)
+    return rows.exclude(node__state=NodeState.REMOVED).first()
 
 
-def visible_gpus(user: User, ids: Sequence[UUID]) -> Sequence[Gpu]:
-    rows = Gpu.objects.visible_to(user).filter(pk__in=ids)
-    return list(rows.select_related("node") if inventory_places(user, MANAGE) else rows)
+def place_in_inventory(row: Site | Node | Gpu) -> Place:
+    return Place(inventory=row.places())
 
 
-NODES = register_kind("nodes", visible_nodes)
+NODES = register_kind(
+    "nodes",
+    Node.objects.visible_to,
+    place_in_inventory,
+    lambda name: Node.objects.present().filter(name=name).first(),
+)
 UPDATE_NODE = NODES.add(Action("update", MANAGE, by_row(removed_refusal), Node.places))
 CORDON = NODES.add(Action("cordon", MANAGE, schedule_rule(schedulable=False), Node.places))
 UNCORDON = NODES.add(Action("uncordon", MANAGE, schedule_rule(schedulable=True), Node.places))
 UNLOCK = NODES.add(Action("unlock", "fleet.enrol", by_row(removed_refusal)))
-GPUS = register_kind("gpus", visible_gpus)
+GPUS = register_kind("gpus", visible_gpus, place_in_inventory, find_gpu)
 UPDATE_GPU = GPUS.add(Action("update", MANAGE, places=Gpu.places))
 ADMIT = GPUS.add(Action("admit", MANAGE, admission_refusals))
-SITES = register_kind("sites", visible_sites)
+SITES = register_kind(
+    "sites",
+    Site.objects.visible_to,
+    place_in_inventory,
+    lambda name: Site.objects.filter(name=name).first(),
+)
 UPDATE_SITE = SITES.add(Action("update", MANAGE, places=Site.places))
 RENAME_SITE = SITES.add(Action[Site]("rename", MANAGE))
 DELETE_SITE = SITES.add(Action("delete", MANAGE, site_deletion_refusals))

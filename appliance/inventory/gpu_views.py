@@ -18,7 +18,6 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can, inventory_places, projects_with
-from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.api.filters import (
@@ -234,21 +233,5 @@ def is_uuid(text: str) -> bool:
     return True
 
 
-def place_of_gpu(viewer: User, gpu_id: UUID) -> Place:
-    gpu = get_object_or_404(Gpu.objects.visible_to(viewer).select_related("node"), pk=gpu_id)
-    return Place(inventory=gpu.places())
-
-
-def find_gpu(name: str) -> Gpu | None:
-    """Return the GPU with this name, NODE/INDEX."""
-    node, _, index = name.rpartition("/")
-    if not (node and index.isascii() and index.isdecimal() and len(index) < 5):
-        return None
-    rows = Gpu.objects.filter(node__name=node, index=int(index), present=True)
-    return rows.exclude(node__state=NodeState.REMOVED).first()
-
-
-register_place("gpus", place_of_gpu)
-register_inventory("gpu", find_gpu)
 hub.visible = visible_gpu_ids
 hub.register("gpu", gpu_rows)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,7 +13,6 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
-from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import hub
 from appliance.api.errors import Code
@@ -138,12 +136,3 @@ def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mappin
 
 
 hub.register("node", node_rows)
-
-
-def place_of_node(viewer: User, node_id: UUID) -> Place:
-    node = get_object_or_404(Node.objects.visible_to(viewer), pk=node_id)
-    return Place(inventory=node.places())
-
-
-register_place("nodes", place_of_node)
-register_inventory("node", lambda name: Node.objects.present().filter(name=name).first())

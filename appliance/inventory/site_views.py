@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 
 from appliance.accounts.models import User
-from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.accounts.resources import Resource, Values
 from appliance.api.errors import Code
 from appliance.api.fields import NameField
@@ -93,11 +90,3 @@ class SiteView(ApplianceView):
     def delete(self, user: User, site: Site) -> None:
         """Delete a site. Fails with `in_use` and a list of blockers while it has nodes."""
         sites.delete_site(site_id=site.pk, actor=user)
-
-
-def place_of_site(viewer: User, site_id: UUID) -> Place:
-    return Place(inventory=get_object_or_404(Site.objects.visible_to(viewer), pk=site_id).places())
-
-
-register_place("sites", place_of_site)
-register_inventory("site", lambda name: Site.objects.filter(name=name).first())

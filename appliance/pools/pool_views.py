@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 
 from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
-from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import GuardedNames, hub
 from appliance.api.errors import Code
@@ -240,11 +238,4 @@ def pool_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mappin
         yield pool.pk, "pools.view", pool.audience, {**row, **names}
 
 
-def place_of_pool(viewer: User, pool_id: UUID) -> Place:
-    pool = get_object_or_404(Pool.objects.visible_to(viewer), pk=pool_id)
-    return Place(inventory=pool.places())
-
-
 hub.register("pool", pool_rows)
-register_place("pools", place_of_pool)
-register_inventory("pool", lambda name: Pool.objects.filter(name=name).first())

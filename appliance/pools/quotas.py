@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
 from appliance.accounts.actions import Action, register_kind
-from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
@@ -114,10 +112,6 @@ def delete_quota(*, quota_id: UUID, actor: str) -> None:
     )
 
 
-def visible_quotas(user: User, ids: Sequence[UUID]) -> Sequence[Quota]:
-    return list(Quota.objects.visible_to(user).filter(pk__in=ids))
-
-
-QUOTAS = register_kind("quotas", visible_quotas)
+QUOTAS = register_kind("quotas", Quota.objects.visible_to)
 UPDATE = QUOTAS.add(Action[Quota]("update", MANAGE))
 DELETE = QUOTAS.add(Action[Quota]("delete", MANAGE))

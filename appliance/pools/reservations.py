@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from appliance.accounts.actions import Action, register_kind
-from appliance.accounts.models import Project, User
+from appliance.accounts.models import Project
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
@@ -150,9 +150,5 @@ def delete_reservation(*, reservation_id: UUID, actor: str) -> None:
     row.delete()
 
 
-def visible_reservations(user: User, ids: Sequence[UUID]) -> Sequence[Reservation]:
-    return list(Reservation.objects.visible_to(user).filter(pk__in=ids))
-
-
-RESERVATIONS = register_kind("reservations", visible_reservations)
+RESERVATIONS = register_kind("reservations", Reservation.objects.visible_to)
 DELETE = RESERVATIONS.add(Action[Reservation]("delete", MANAGE))

@@ -14,7 +14,7 @@ from appliance.accounts.actions import (
     raise_refusal,
     register_kind,
 )
-from appliance.accounts.models import User
+from appliance.accounts.places import Place
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
@@ -143,12 +143,13 @@ def default_pool_refusal(pool: Pool) -> ApplianceError | None:
     )
 
 
-def visible_pools(user: User, ids: Sequence[UUID]) -> Sequence[Pool]:
-    return list(Pool.objects.visible_to(user).filter(pk__in=ids))
-
-
 MANAGE = "pools.manage"
-POOLS = register_kind("pools", visible_pools)
+POOLS = register_kind(
+    "pools",
+    Pool.objects.visible_to,
+    lambda pool: Place(inventory=pool.places()),
+    lambda name: Pool.objects.filter(name=name).first(),
+)
 UPDATE = POOLS.add(Action("update", MANAGE, places=Pool.places))
 DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 

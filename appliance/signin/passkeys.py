@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
 from fido2.utils import websafe_encode
@@ -155,9 +156,9 @@ def removal_refusals(user: User, rows: Sequence[Passkey]) -> Refusals:
     return [refusal] * len(rows)
 
 
-def visible_passkeys(user: User, ids: Sequence[UUID]) -> Sequence[Passkey]:
-    rows = Passkey.objects.filter(user=user, pk__in=ids)
-    return list(rows) if has_scope(user, SELF) else []
+def visible_passkeys(user: User) -> QuerySet[Passkey]:
+    rows = Passkey.objects.filter(user=user)
+    return rows if has_scope(user, SELF) else rows.none()
 
 
 PASSKEYS = register_kind("passkeys", visible_passkeys)
