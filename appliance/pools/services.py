@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -156,32 +156,17 @@ DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 
 def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
     """Return the columns with new values that differ from the current ones."""
-    columns: dict[str, object] = {}
-    if settings.labels is not None:
-        columns["labels"] = dict(settings.labels)
-    if settings.policies is not None:
-        columns["policies"] = list(settings.policies)
+    columns = {name: value for name, value in asdict(settings).items() if value is not None}
+    columns |= {n: value or None for n, value in columns.items() if n.endswith("_seconds")}
     if settings.fallbacks is not None:
         columns["fallbacks"] = [
             str(find_fallback(pool, name).pk) for name in settings.fallbacks if name != pool.name
         ]
-    if settings.max_lifetime_seconds is not None:
-        columns["max_lifetime_seconds"] = settings.max_lifetime_seconds or None
-    if settings.max_idle_seconds is not None:
-        columns["max_idle_seconds"] = settings.max_idle_seconds or None
-    if settings.max_late_seconds is not None:
-        columns["max_late_seconds"] = settings.max_late_seconds or None
-    if settings.network is not None:
-        columns["network"] = settings.network
-    if settings.admit_new_gpus is not None:
-        columns["admit_new_gpus"] = settings.admit_new_gpus
-    if settings.required_isolation is not None:
-        columns["required_isolation"] = settings.required_isolation
-    if settings.projects is not None:
+    if (projects := columns.pop("projects", None)) is not None:
         columns["project_ids"] = sorted(
-            str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(settings.projects)
+            str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(projects)
         )
-    return {key: value for key, value in columns.items() if getattr(pool, key) != value}
+    return {name: value for name, value in columns.items() if getattr(pool, name) != value}
 
 
 def find_pool(name: str) -> Pool:
