@@ -1,34 +1,45 @@
-"""Registry of what depends on a user, project or department.
+"""Registry of what depends on an object.
 
-Apps above this one register their objects: some keep the row from being deleted, others are
-deleted with it.
+Apps register their objects: some keep a row from being deleted, others are deleted with a user,
+project or department.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
+
+from django.db.models import Model
 
 from appliance.accounts.models import Department, Project, User
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_deleted
 
+M = TypeVar("M", bound=Model)
 Subject = User | Project | Department
 Blockers = list[dict[str, object]]
-Source = Callable[[Sequence[Subject]], Mapping[UUID, Blockers]]
-"""Returns the blocking objects, as kind, id and name, of subjects of one kind by their ids.
+Source = Callable[[Sequence[M]], Mapping[UUID, Blockers]]
+"""Returns the blocking objects, as kind, id and name, of rows by their ids.
 
-Reads the database with a number of queries that does not depend on the subjects.
+Reads the database with a number of queries that does not depend on the rows.
 """
 Cleanup = Callable[[Subject], None]
 """Deletes what has no meaning without the subject. Runs in the transaction that deletes it."""
 
-_sources: list[Source] = []
+_sources: defaultdict[type[Model], list[Source[Any]]] = defaultdict(list)
 _cleanups: list[Cleanup] = []
 
 
-def register_blockers(source: Source) -> None:
-    _sources.append(source)
+def register_blockers(model: type[M], source: Source[M]) -> None:
+    _sources[model].append(source)
+
+
+def blockers_of(rows: Sequence[Model]) -> list[Blockers]:
+    """Return the objects that keep each row from being deleted. The rows are of one model."""
+    found = [source(rows) for source in _sources[type(rows[0])]] if rows else []
+    return [[b for by_id in found for b in by_id.get(row.pk, ())] for row in rows]
 
 
 def register_cleanup(cleanup: Cleanup) -> None:
@@ -40,11 +51,7 @@ def dependent_refusals(subjects: Sequence[Subject]) -> list[ApplianceError | Non
 
     The subjects are of one kind.
     """
-    found = [source(subjects) for source in _sources]
-    return [
-        in_use(subject, [b for by_id in found for b in by_id.get(subject.pk, ())])
-        for subject in subjects
-    ]
+    return list(map(in_use, subjects, blockers_of(subjects)))
 
 
 def in_use(subject: Subject, blockers: Blockers) -> ApplianceError | None:

@@ -9,7 +9,7 @@ from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from appliance.accounts.dependents import Blockers, Subject, register_blockers, register_cleanup
-from appliance.accounts.models import Department, User
+from appliance.accounts.models import Department, Project, User
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session
 
 MAX_BLOCKERS = 100
@@ -24,10 +24,11 @@ def allocations_of(subject: Subject) -> QuerySet[Allocation]:
     return Allocation.objects.filter(pk__in=subject.allocations.values("pk"))
 
 
-def allocation_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
-    """Return the allocations that hold or want GPUs, or a history that is too long to delete."""
-    if all(isinstance(s, Department) for s in subjects):
-        return {}
+def allocation_blockers(subjects: Sequence[User | Project]) -> dict[UUID, Blockers]:
+    """Return the allocations that hold or want GPUs, or a history that is too long to delete.
+
+    The subjects are of one kind.
+    """
     column = "owner_id" if isinstance(subjects[0], User) else "project_id"
     rows = Allocation.objects.filter(**{f"{column}__in": [s.pk for s in subjects]})
     found = live_blockers(rows, column)
@@ -64,5 +65,6 @@ def delete_history(subject: Subject) -> None:
     ended.delete()
 
 
-register_blockers(allocation_blockers)
+register_blockers(User, allocation_blockers)
+register_blockers(Project, allocation_blockers)
 register_cleanup(delete_history)

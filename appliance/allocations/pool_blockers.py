@@ -8,9 +8,9 @@ from uuid import UUID
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
+from appliance.accounts.dependents import Blockers, register_blockers
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.inventory.models import Gpu, NodeState
-from appliance.pools.blockers import Blockers, register
 from appliance.pools.models import Pool
 
 MAX_BLOCKERS = 100
@@ -57,5 +57,5 @@ def allocation_blockers(pools: Sequence[Pool]) -> dict[UUID, Blockers]:
     return found
 
 
-register(gpu_blockers)
-register(allocation_blockers)
+register_blockers(Pool, gpu_blockers)
+register_blockers(Pool, allocation_blockers)

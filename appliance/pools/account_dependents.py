@@ -14,28 +14,24 @@ from appliance.db.change_log import Topic
 from appliance.pools.models import Pool, Quota, Reservation
 
 
-def reservation_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
-    """Return the reservations of projects."""
+def reservation_blockers(projects: Sequence[Project]) -> dict[UUID, Blockers]:
     found: dict[UUID, Blockers] = {}
-    ids = [s.pk for s in subjects if isinstance(s, Project)]
-    if ids:
-        rows = Reservation.objects.filter(project_id__in=ids)
-        for project_id, pk, name in rows.values_list("project_id", "pk", "name"):
-            blocker: dict[str, object] = {"kind": "reservation", "id": str(pk), "name": name}
-            found.setdefault(project_id, []).append(blocker)
+    rows = Reservation.objects.filter(project__in=projects)
+    for project_id, pk, name in rows.values_list("project_id", "pk", "name"):
+        blocker: dict[str, object] = {"kind": "reservation", "id": str(pk), "name": name}
+        found.setdefault(project_id, []).append(blocker)
     return found
 
 
-def pool_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
+def pool_blockers(projects: Sequence[Project]) -> dict[UUID, Blockers]:
     """Return the pools restricted to projects: without those they could be open to all."""
     found: dict[UUID, Blockers] = {}
-    ids = {str(s.pk) for s in subjects if isinstance(s, Project)}
-    if ids:
-        rows = Pool.objects.restricted().values_list("pk", "name", "project_ids")
-        for pk, name, project_ids in rows:
-            for project_id in ids.intersection(project_ids):
-                blocker: dict[str, object] = {"kind": "pool", "id": str(pk), "name": name}
-                found.setdefault(UUID(project_id), []).append(blocker)
+    ids = {str(project.pk) for project in projects}
+    rows = Pool.objects.restricted().values_list("pk", "name", "project_ids")
+    for pk, name, project_ids in rows:
+        for project_id in ids.intersection(project_ids):
+            blocker: dict[str, object] = {"kind": "pool", "id": str(pk), "name": name}
+            found.setdefault(UUID(project_id), []).append(blocker)
     return found
 
 
@@ -51,6 +47,6 @@ def announce_pools(instance: Project, created: bool, **_: object) -> None:
 
 
 post_save.connect(announce_pools, sender=Project, dispatch_uid="announce-pools")
-register_blockers(reservation_blockers)
-register_blockers(pool_blockers)
+register_blockers(Project, reservation_blockers)
+register_blockers(Project, pool_blockers)
 register_cleanup(delete_quota)

@@ -14,6 +14,7 @@ from appliance.accounts.actions import (
     raise_refusal,
     register_kind,
 )
+from appliance.accounts.dependents import Blockers, blockers_of
 from appliance.accounts.places import Place
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
@@ -22,7 +23,6 @@ from appliance.audit.records import record_changed, record_created, record_delet
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
-from appliance.pools.blockers import blocker_refusals
 from appliance.pools.models import DEFAULT_POOL, Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
 from appliance.pools.subjects import find_subject_id
@@ -131,8 +131,20 @@ def announce_referrers(pool: Pool) -> None:
 
 def deletion_refusals(pools: Sequence[Pool]) -> Refusals:
     """Return the error for the default pool, and for each pool that is in use."""
-    in_use = blocker_refusals(pools)
-    return [default_pool_refusal(p) or error for p, error in zip(pools, in_use, strict=True)]
+    return [
+        default_pool_refusal(pool) or in_use(pool, blockers)
+        for pool, blockers in zip(pools, blockers_of(pools), strict=True)
+    ]
+
+
+def in_use(pool: Pool, blockers: Blockers) -> ApplianceError | None:
+    if not blockers:
+        return None
+    return ApplianceError(
+        Code.IN_USE,
+        f"Pool {pool.name} is in use. Move its GPUs and release its allocations first.",
+        blockers=blockers,
+    )
 
 
 def default_pool_refusal(pool: Pool) -> ApplianceError | None:
