@@ -74,7 +74,7 @@ SUITES = {
         title="numba-cuda",
         distribution="numba-cuda",
         files=("numba_cuda/numba/cuda/tests/**/test_*.py",),
-        excluded=("*/cudasim/*",),
+        excluded=("*/cudasim/*", "*/benchmarks/*"),
         fixtures=("numba_cuda_fixture",),
         adapters=("numba_cuda_fixture",),
         arguments=("-c", "/dev/null", "-o", "consider_namespace_packages=true"),
