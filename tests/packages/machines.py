@@ -18,7 +18,7 @@ ROOTS = Path(os.environ.get("BUSBAR_TEST_ROOTS", ROOT / "build" / "test-roots"))
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 UBUNTU_SCRIPT = SCRIPTS / "jammy"
 INCLUDED = "python3,curl"
-"""What the guide asks of a machine, beside the smallest system."""
+"""Packages that the guide requires of a machine, beside the smallest system."""
 
 
 @dataclass(frozen=True)

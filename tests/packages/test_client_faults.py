@@ -1,4 +1,4 @@
-"""What users of an installed client are told when something is wrong on their machine."""
+"""Messages of an installed client about faults of its machine."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers
 
 
 FP8 = {"e4m3": (e4m3, 448.0), "e5m2": (e5m2, 57344.0)}
-"""How to decode a code, and the largest number."""
+"""The decoder of each code, and the largest number that it returns."""
 
 
 @pytest.mark.parametrize("name", FP8)

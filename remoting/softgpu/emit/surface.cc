@@ -83,7 +83,7 @@ void emit_surface(FunctionScope& scope, const Instruction& ins, Code& out) {
   }
   for (int i = 0; i < g.dimensions; ++i) out.add("access.where[{}] = {}", i, surface.coordinate(i));
   out.add("u64 values[4] = {0}");
-  // Where ptxas takes a scalar, it is the first element, and the others are undefined.
+  // A store may have a scalar in place of a vector: the other elements are undefined then.
   int stored = vector ? elements : 1;
   for (int i = 0; i < stored && !loads; ++i)
     out.add("values[{}] = ({}){}", i, storage(t), scope.read_bits(element(i), t));
