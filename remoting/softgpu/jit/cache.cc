@@ -53,11 +53,15 @@ std::string sha256(const std::string& text) {
 // is free again when this process ends.
 class Slot {
  public:
-  // Wait for a slot until the deadline.
+  // Waits for a slot until the deadline. One that is free is taken also after it, so that a kernel
+  // which took all of the time before is not refused because of others.
   Slot(const std::string& folder, int64_t deadline_ms) {
-    for (; fd_ < 0 && time_left_ms(deadline_ms); fd_ < 0 && poll(nullptr, 0, kSlotPollMs))
+    for (;;) {
       for (unsigned i = 0; i < kCompilationsOfTenant && fd_ < 0; ++i)
         fd_ = lock(folder + "/compilation-" + std::to_string(i));
+      if (fd_ >= 0 || !time_left_ms(deadline_ms)) return;
+      poll(nullptr, 0, kSlotPollMs);
+    }
   }
   ~Slot() {
     if (fd_ >= 0) close(fd_);
