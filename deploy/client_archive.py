@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import shutil
-import subprocess
 import tarfile
-import tempfile
 from pathlib import Path
 
 from busbar_client import __version__
 from deploy.client_contents import is_executable
+from deploy.debian import EPOCH, DebianPackage
 
 ROOT = Path(__file__).resolve().parents[1]
 DEBIAN_NAME = f"busbar-client_{__version__}_amd64.deb"
 ARCHIVE_NAME = "busbar-client.tar.gz"
 LIBRARY = "usr/lib/busbar-client"
 COMMANDS = {"busbar": "main", "busbar-smi": "smi", "busbar-python": "python"}
-EPOCH = 1767225600
-"""Time of all files: 2026-01-01."""
-CONTROL = f"""\
-Package: busbar-client
-Version: {__version__}
-Architecture: amd64
-Maintainer: Busbar developers <busbar@example.invalid>
-Depends: python3 (>= 3.10), libc6 (>= 2.28)
-Section: science
-Priority: optional
-Description: Client of a Busbar appliance: GPUs over the network
+DESCRIPTION = """\
+Client of a Busbar appliance: GPUs over the network
  The command busbar runs unmodified CUDA programs on a share of a remote GPU.
  The client libraries lie in a private folder: programs outside of busbar run
  do not see them.
@@ -65,35 +53,19 @@ def starter(python: str, library: str, function: str) -> str:
 
 def debian_package(folder: Path, files: dict[str, bytes]) -> Path:
     """Write the Debian package and return its path. Raises CalledProcessError if dpkg-deb fails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / DEBIAN_NAME
-    with tempfile.TemporaryDirectory() as temporary:
-        root = Path(temporary) / "root"
-        for name, content in files.items():
-            write(root / LIBRARY / name, content, executable=is_executable(name))
-        for name, function in COMMANDS.items():
-            text = starter("/usr/bin/python3", f"/{LIBRARY}", function)
-            write(root / "usr" / "bin" / name, text.encode(), executable=True)
-        licence = (ROOT / "LICENSE").read_bytes()
-        write(root / "usr/share/doc/busbar-client/copyright", licence)
-        write(root / "DEBIAN/control", CONTROL.encode())
-        write(root / "DEBIAN/postinst", POSTINST.encode(), executable=True)
-        write(root / "DEBIAN/prerm", PRERM.encode(), executable=True)
-        command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(root), str(target)]
-        environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH)}
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-        shutil.rmtree(root)
-    return target
-
-
-def write(path: Path, content: bytes, *, executable: bool = False) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    path.chmod(0o755 if executable else 0o644)
-    for changed in (path, *path.parents[: len(path.parents) - 3]):
-        if changed.is_dir():
-            changed.chmod(0o755)
-        os.utime(changed, (EPOCH, EPOCH))
+    package = DebianPackage(
+        "busbar-client",
+        __version__,
+        "python3 (>= 3.10), libc6 (>= 2.28)",
+        DESCRIPTION,
+        {"postinst": POSTINST, "prerm": PRERM},
+    )
+    for name, content in files.items():
+        package.add(f"{LIBRARY}/{name}", content, executable=is_executable(name))
+    for name, function in COMMANDS.items():
+        text = starter("/usr/bin/python3", f"/{LIBRARY}", function)
+        package.add(f"usr/bin/{name}", text.encode(), executable=True)
+    return package.build(folder)
 
 
 def archive(folder: Path, files: dict[str, bytes]) -> Path:

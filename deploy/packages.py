@@ -1,9 +1,9 @@
-"""`python -m deploy.packages client`: builds the packages of the client in build/packages/client.
+"""`python -m deploy.packages client|node`: builds the packages of client or node in build/packages.
 
-The folder has, for Linux on x86-64, the wheel `busbar-client` and the wheels that it requires, so
-`pip install --no-index --find-links build/packages/client busbar-client` needs no network; a
-Debian package; and an archive that needs no package manager. The client libraries are compiled
-again only if their sources have changed.
+build/packages/client has, for Linux on x86-64, the wheel `busbar-client` and the wheels that it
+requires, so `pip install --no-index --find-links build/packages/client busbar-client` needs no
+network; a Debian package; and an archive that needs no package manager. build/packages/node has the
+Debian package `busbar-node`. Only what has changed is compiled again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import filecmp
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from deploy import client_archive, client_libraries, client_wheel
+from deploy import client_archive, client_libraries, client_wheel, node_package
 from deploy.client_contents import fetched_wheels, installed_client
 from nodes.top_level import exit_status_of
 
@@ -24,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ROOT / "build" / "packages"
 
 
-def build_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
-    """Write the packages of the client, unless they are up to date. Return the paths of ours.
+def build(folder: Path, write: Callable[[Path], list[Path]]) -> list[Path]:
+    """Let `write` fill a folder, unless it is up to date. Return the paths of our packages in it.
 
     Readers never see an incomplete folder: the new one is completed first and then renamed. A
     second build of the same folder waits for the first.
@@ -35,13 +36,21 @@ def build_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         fresh = folder.with_name(folder.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
-        ours = write_client(fresh, libraries)
+        ours = write(fresh)
         if same_files(fresh, folder):
             shutil.rmtree(fresh)
         else:
             shutil.rmtree(folder, ignore_errors=True)
             fresh.replace(folder)
     return [folder / path.name for path in ours]
+
+
+def build_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
+    return build(folder, lambda fresh: write_client(fresh, libraries))
+
+
+def build_node(folder: Path) -> list[Path]:
+    return build(folder, lambda fresh: [node_package.debian_package(fresh)])
 
 
 def write_client(folder: Path, libraries: dict[str, bytes]) -> list[Path]:
@@ -72,14 +81,18 @@ def main() -> int:
         prog="python -m deploy.packages",
         description="Build packages for machines without a checkout.",
     )
-    parser.add_argument("package", choices=["client"], help="what to build")
+    parser.add_argument("package", choices=["client", "node"], help="what to build")
     parser.add_argument(
         "folder", nargs="?", type=Path, help="where (default: build/packages/PACKAGE)"
     )
     options = parser.parse_args()
     folder = (options.folder or PACKAGES / options.package).absolute()
-    for path in build_client(folder, client_libraries.build()):
-        print(path)
+    if options.package == "client":
+        built = build_client(folder, client_libraries.build())
+    else:
+        node_package.build_bundle()
+        built = build_node(folder)
+    print(*built, sep="\n")
     return 0
 
 

@@ -49,13 +49,14 @@ missing_packages() {
   return 0
 }
 
-# A browser; an SSH client for Ansible; GoogleTest; clang and llvm for the fuzzers; PostgreSQL;
-# slapd; Python.h, with which Triton compiles its launcher; debootstrap for root file systems, as root
-# only.
+# A browser; an SSH client for Ansible; dpkg-shlibdeps for the package of a node; GoogleTest; clang
+# and llvm for the fuzzers; PostgreSQL; slapd; Python.h, with which Triton compiles its launcher;
+# debootstrap for root file systems, as root only.
 missing_test_packages() {
   if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then browser=chromium-headless-shell; else browser=chromium; fi
   command -v $browser >/dev/null 2>&1 || printf '%s ' $browser
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
+  command -v dpkg-shlibdeps >/dev/null 2>&1 || printf 'dpkg-dev '
   [ -f /usr/include/gtest/gtest.h ] || printf 'libgtest-dev '
   ls /usr/include/python3*/Python.h >/dev/null 2>&1 || printf 'python3-dev '
   command -v clang++ >/dev/null 2>&1 || printf 'clang '

@@ -1,4 +1,4 @@
-"""Installation and removal of a node, with rollback of an incomplete installation.
+"""Installation, upgrade and removal of a node, with rollback of an incomplete installation.
 
 Runs on the machine with its own Python and the standard library only. It reports progress and
 results on stdout as lines `BUSBAR {json}`.
@@ -10,22 +10,28 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nodes import preflight
+from nodes import preflight, software
 from nodes.errors import NodeError
 from nodes.journal import Journal
 from nodes.paths import COMMAND, HOME, LIBRARY, PROGRAMS, RUNTIME, SETTINGS, STATE
 from nodes.service import NodeService
-from nodes.service_control import has_systemd, start, stop, systemctl, write_units
+from nodes.service_control import (
+    has_systemd,
+    restart_if_enabled,
+    start,
+    stop,
+    systemctl,
+    write_units,
+)
+from nodes.software import python_environment, run_programs_once, unpack
 from nodes.suspension_commands import COMMANDS as SUSPENSION_COMMANDS
 from nodes.suspension_commands import add_suspension_commands, run_suspension_command
 
@@ -36,50 +42,6 @@ ROLLED_BACK = "The installation was rolled back."
 
 def send_message(**fields: Any) -> None:
     print(LINE_PREFIX + json.dumps(fields), flush=True)
-
-
-def unpack(bundle: Path, journal: Journal) -> None:
-    """Install wheels, agent and programs from the bundle. A wheel is a zip file of modules."""
-    LIBRARY.mkdir()
-    for wheel in sorted((bundle / "wheels").glob("*.whl")):
-        with zipfile.ZipFile(wheel) as z:
-            z.extractall(LIBRARY)
-    shutil.copytree(bundle / "nodes", LIBRARY / "nodes")
-    for folder in ("bin", "softgpu"):
-        shutil.copytree(bundle / folder, HOME / folder)
-    shutil.copy(bundle / "digest", HOME / "digest")
-    make_readable(HOME)
-    journal.create_folder(STATE, 0o700)
-
-
-def make_readable(folder: Path) -> None:
-    """Make all files readable for the unprivileged service, whatever their modes in the bundle."""
-    for path in folder.rglob("*"):
-        program = path.parent.name in ("bin", "softgpu")
-        path.chmod(0o755 if path.is_dir() or program else 0o644)
-
-
-def python_environment() -> dict[str, str]:
-    return {"PYTHONPATH": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def run_programs_once() -> None:
-    """Run each program once, to report a missing library by its name. Raises NodeError."""
-    modules = "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent"
-    for command in (
-        [str(PROGRAMS / "busbar-spawner"), "--version"],
-        [str(PROGRAMS / "busbar-launcher"), "--version"],
-        [str(PROGRAMS / "busbar-session"), "--version"],
-        [sys.executable, "-c", modules],
-    ):
-        done = subprocess.run(
-            command, env=python_environment(), capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise NodeError(
-                f"{Path(command[0]).name} does not run on this machine:"
-                f" {done.stderr.strip()[-300:]}"
-            )
 
 
 def enrol(token: str) -> None:
@@ -139,9 +101,10 @@ def install(bundle: Path, options: dict[str, Any], wait_for_commit: Callable[[],
     try:
         send_message(step="Unpacking the agent and the data plane.", percent=20)
         journal.create_home()
-        unpack(bundle, journal)
+        unpack(bundle, HOME)
+        journal.create_folder(STATE, 0o700)
         send_message(step="Testing the programs.", percent=45)
-        run_programs_once()
+        run_programs_once(HOME)
         service = node_service(options)
         service.save(SETTINGS)
         write_command()
@@ -161,6 +124,29 @@ def install(bundle: Path, options: dict[str, Any], wait_for_commit: Callable[[],
         raise
 
 
+def upgrade(bundle: Path) -> None:
+    """Replace the software of the node and restart it if it runs. Its sessions continue.
+
+    Raises NodeError if this machine is no node, or if the new programs do not run on it; the node
+    is as before then. An interrupted upgrade is completed by the next one.
+    """
+    journal = Journal.load()
+    if journal is None or not journal.committed:
+        raise NodeError("This machine is not a node of an appliance.")
+    os.umask(0o022)
+    send_message(step="Unpacking and testing the agent and the data plane.", percent=20)
+    software.unpack_beside(bundle)
+    service = replace(NodeService.load(SETTINGS), python=sys.executable)
+    software.replace()
+    service.save(SETTINGS)
+    write_command()
+    if has_systemd():
+        write_units(journal, service)
+    send_message(step="Starting the launcher and the agent again.", percent=75)
+    restart_if_enabled()
+    software.delete_replaced()
+
+
 def node_service(options: dict[str, Any]) -> NodeService:
     return NodeService(
         programs=str(PROGRAMS),
@@ -178,7 +164,7 @@ def node_service(options: dict[str, Any]) -> NodeService:
 def write_command() -> None:
     """Write the command busbar-node, which runs this module on the installed node."""
     COMMAND.write_text(
-        "#!/bin/sh\n# start | stop | remove | suspend | resume | suspensions\n"
+        "#!/bin/sh\n# start | stop | upgrade | remove | suspend | resume | suspensions\n"
         f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={LIBRARY}"
         f' exec {sys.executable} -m nodes.installation "$@"\n'
     )
@@ -238,15 +224,41 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--options", required=True, help="JSON file, or - for the first line of stdin"
         )
-        command.add_argument("--bundle", type=Path, help="folder of the unpacked bundle")
+        add_bundle(command)
         command.add_argument(
             "--commit", action="store_true", help="do not wait for the commit on stdin"
         )
+    add_join(commands)
+    add_bundle(commands.add_parser("upgrade", help="replace the software; sessions continue"))
     commands.add_parser("remove", help="stop the node and delete its files")
     commands.add_parser("start", help="start the launcher and the agent")
     commands.add_parser("stop", help="stop the launcher, the agent and all sessions")
     add_suspension_commands(commands)
     return parser
+
+
+def add_join(commands: argparse._SubParsersAction[Any]) -> None:
+    join = commands.add_parser(
+        "join", help="install and enrol the node with a token from standard input"
+    )
+    join.add_argument(
+        "--address",
+        action="append",
+        required=True,
+        help="address at which clients reach the node; may be repeated",
+    )
+    join.add_argument("--data-port", type=int, default=NodeService.port, help="%(default)s")
+    join.add_argument("--software-gpus", type=int, default=0, help="0 uses NVIDIA's driver")
+    add_bundle(join)
+
+
+def add_bundle(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--bundle",
+        type=Path,
+        default=Path(__file__).resolve().parents[1],
+        help="folder of the unpacked bundle, the one of this program by default",
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -274,6 +286,12 @@ def run_command(arguments: argparse.Namespace) -> None:
         wait = (lambda: None) if arguments.commit else wait_for_commit_on_stdin
         install(arguments.bundle, read_options(arguments.options), wait)
         send_message(done=True, changed=True)
+    elif arguments.command == "join":
+        install(arguments.bundle, options_to_join(arguments), lambda: None)
+        send_message(done=True, changed=True)
+    elif arguments.command == "upgrade":
+        upgrade(arguments.bundle)
+        send_message(done=True, changed=True)
     elif arguments.command == "remove":
         send_message(done=True, changed=remove())
     elif arguments.command == "start":
@@ -282,6 +300,15 @@ def run_command(arguments: argparse.Namespace) -> None:
         run_suspension_command(arguments)
     else:
         stop()
+
+
+def options_to_join(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "token": sys.stdin.readline().strip(),
+        "addresses": arguments.address,
+        "data_port": arguments.data_port,
+        "software_gpus": arguments.software_gpus,
+    }
 
 
 def read_options(source: str) -> dict[str, Any]:

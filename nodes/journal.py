@@ -42,17 +42,20 @@ class Journal:
         temporary.write_text(json.dumps({"made": self.created, "committed": self.committed}))
         temporary.replace(JOURNAL)
 
+    def record(self, path: Path) -> None:
+        if str(path) not in self.created:
+            self.created.append(str(path))
+            self.save()
+
     def create_folder(self, path: Path, mode: int = 0o755) -> None:
         """Create a folder and its missing parents."""
         missing = [p for p in (path, *path.parents) if not p.exists()]
         for p in reversed(missing):
-            self.created.append(str(p))
-            self.save()
+            self.record(p)
             p.mkdir(mode=mode if p == path else 0o755)
 
     def create_file(self, path: Path, text: str, mode: int = 0o644) -> None:
-        self.created.append(str(path))
-        self.save()
+        self.record(path)
         path.write_text(text)
         path.chmod(mode)
 

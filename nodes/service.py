@@ -13,9 +13,9 @@ import shutil
 import signal
 import stat
 import sys
-import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 
 from nodes import log_format
 from nodes.privileges import give_up_root, pass_to_spawner
@@ -58,7 +58,9 @@ class NodeService:
         return cls(**json.loads(path.read_text()))
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        fresh.replace(path)
 
     def environment(self, base: dict[str, str]) -> dict[str, str]:
         """Return the environment of launcher, agent and local programs on the node's GPUs."""
@@ -182,7 +184,8 @@ def give_away(folder: Path, owner: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="busbar-node",
-        description="Supervise the launcher and the agent of this machine until SIGTERM.",
+        description="Supervise the launcher and the agent of this machine until SIGTERM, or until"
+        " SIGHUP, which leaves the sessions to the next supervisor.",
     )
     parser.add_argument("settings", type=Path, help="service.json of the installation")
     parser.add_argument("--log-format", choices=log_format.FORMATS)
@@ -195,17 +198,24 @@ def main() -> int:
         drop_privileges(service)
     logs = Path(service.state) / "log"
     logs.mkdir(exist_ok=True)
-    stop = threading.Event()
-    for s in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(s, lambda *_: stop.set())
-    processes = service.processes(logs, dict(os.environ))
+    supervise(service.processes(logs, dict(os.environ)), Path(service.runtime))
+    return 0
+
+
+def supervise(processes: tuple[SupervisedProcess, ...], runtime: Path) -> None:
+    """Run the processes until a signal. SIGHUP leaves sessions and runtime to the next ones."""
+    received: SimpleQueue[int] = SimpleQueue()
+    for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(s, lambda number, _: received.put(number))
     for p in processes:
         p.start()
-    stop.wait()
+    leaves_sessions = received.get() == signal.SIGHUP
     for p in reversed(processes):
+        if leaves_sessions:
+            p.stop_signal = signal.SIGTERM
         p.stop()
-    shutil.rmtree(service.runtime, ignore_errors=True)
-    return 0
+    if not leaves_sessions:
+        shutil.rmtree(runtime, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -119,8 +119,7 @@ def write_units(journal: Journal, service: NodeService) -> None:
     journal.create_file(SYSTEMD_UNITS / AGENT_UNIT, agent)
     for name in UNITS:
         # `systemctl enable` creates these links.
-        journal.created.append(str(SYSTEMD_UNITS / "multi-user.target.wants" / name))
-    journal.save()
+        journal.record(SYSTEMD_UNITS / "multi-user.target.wants" / name)
 
 
 def start() -> None:
@@ -162,6 +161,22 @@ def stop() -> None:
     kill_programs_in(PROGRAMS)
 
 
+def restart_if_enabled() -> None:
+    """Start the installed version of a node that runs, or that failed to. Its sessions continue."""
+    if has_systemd():
+        systemctl("daemon-reload")
+        if is_enabled():
+            systemctl("restart", *UNITS)
+    elif supervisor_pid() is not None:
+        stop_supervisor(signal.SIGHUP)
+        start()
+
+
+def is_enabled() -> bool:
+    command = ["systemctl", "is-enabled", "--quiet", AGENT_UNIT]
+    return subprocess.run(command, check=False).returncode == 0
+
+
 def supervisor_pid() -> int | None:
     """Return the process id of `nodes.service`, or None if it does not run."""
     try:
@@ -171,10 +186,10 @@ def supervisor_pid() -> int | None:
         return None
 
 
-def stop_supervisor() -> None:
+def stop_supervisor(number: signal.Signals = signal.SIGTERM) -> None:
     pid = supervisor_pid()
     if pid is not None:
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, number)
         wait_until(lambda: supervisor_pid() is None)
 
 

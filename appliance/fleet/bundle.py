@@ -65,5 +65,5 @@ def build_tar(python: str | None) -> bytes:
         for name in ("bin", "softgpu", "digest"):
             archive.add(programs / name, name, filter=owned_by_root)
         for wheel in sorted((bundle_folder() / "wheels" / python).glob("*.whl")):
-            archive.add(wheel, f"wheels/{wheel.name}", filter=owned_by_root)
+            archive.add(wheel, f"wheels/{python}/{wheel.name}", filter=owned_by_root)
     return out.getvalue()

@@ -19,7 +19,6 @@ class Units:
     """A journal that keeps the units in place of writing them."""
 
     def __init__(self) -> None:
-        self.created: list[str] = []
         self.texts: dict[str, str] = {}
         self.values: dict[str, dict[str, str]] = {}
 
@@ -28,7 +27,7 @@ class Units:
         pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
         self.values[path.name] = {name: value for name, _, value in pairs}
 
-    def save(self) -> None:
+    def record(self, path: Path) -> None:
         pass
 
 

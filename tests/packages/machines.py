@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from deploy.supervisor import ROOT, wait_for
@@ -17,8 +18,6 @@ from deploy.supervisor import ROOT, wait_for
 ROOTS = Path(os.environ.get("BUSBAR_TEST_ROOTS", ROOT / "build" / "test-roots"))
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 UBUNTU_SCRIPT = SCRIPTS / "jammy"
-INCLUDED = "python3,curl"
-"""Packages that the guide requires of a machine, beside the smallest system."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,23 @@ class Release:
     is_ubuntu: bool = False
 
 
+@dataclass(frozen=True)
+class System:
+    """What a machine has beside the smallest system of its release, and how it starts."""
+
+    name: str
+    packages: str
+    mounts: str
+    """Commands of a shell that mount file systems below $root."""
+    first_process: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    """Options of unshare(1)."""
+
+
+CLIENT = System(
+    "", "python3,curl", "mount --rbind /dev $root/dev", first_process=("sleep", "infinity")
+)
+"""What the guide asks of the machine of a client."""
 RELEASES = (
     Release("bullseye", "3.9"),
     Release("jammy", "3.10", is_ubuntu=True),
@@ -56,24 +72,24 @@ def ubuntu_mirror() -> str:
     return str(re.findall(r"default_mirror (\S+)", of_architecture)[-1])
 
 
-def root_of(release: Release) -> Path:
+def root_of(release: Release, system: System = CLIENT) -> Path:
     """Return the root file system of a release. Creates it at first use, in minutes.
 
     The creation needs root and a mirror. Ubuntu's signatures are checked if its keyring is here.
     Raises RuntimeError if debootstrap fails.
     """
-    root = ROOTS / release.name
+    root = ROOTS / (release.name + system.name)
     ROOTS.mkdir(parents=True, exist_ok=True)
     with root.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         ready = root.with_suffix(".ready")
-        if ready.exists() and ready.read_text() == INCLUDED:
+        if ready.exists() and ready.read_text() == system.packages:
             return root
         ready.unlink(missing_ok=True)
         shutil.rmtree(root, ignore_errors=True)
         keyring = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
         unsigned = release.is_ubuntu and not keyring.exists()
-        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}"]
+        command = ["debootstrap", "--variant=minbase", f"--include={system.packages}"]
         command += ["--no-check-gpg"] if unsigned else []
         command += [release.name, str(root)]
         # One script serves all releases of Ubuntu; debootstrap may not know the newest ones.
@@ -82,7 +98,7 @@ def root_of(release: Release) -> Path:
         with log.open("wb") as out:
             if subprocess.run(command, stdout=out, stderr=out, check=False).returncode:
                 raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")
-        ready.write_text(INCLUDED)
+        ready.write_text(system.packages)
     return root
 
 
@@ -128,6 +144,12 @@ class Machine:
             check=False,
         )
 
+    def run_well(self, *words: str) -> str:
+        """Run a command that must succeed. Return its output."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
     def install(self, source: Path, target: str) -> None:
         """Copy a file or a folder to the machine."""
         if source.is_dir():
@@ -137,24 +159,38 @@ class Machine:
 
 
 @contextmanager
-def machine(release: Release, folder: Path, *, own_network: bool = False) -> Iterator[Machine]:
-    """Start a machine whose changes lie in `folder` and end with it."""
+def machine(
+    release: Release,
+    folder: Path,
+    *,
+    own_network: bool = False,
+    system: System = CLIENT,
+    group: Path | None = None,
+) -> Iterator[Machine]:
+    """Start a machine whose changes lie in `folder` and end with it.
+
+    Its processes are in the control group `group`, or in that of this process.
+    """
     for name in ("upper", "work", "root"):
         (folder / name).mkdir(parents=True)
     root = folder / "root"
-    layers = f"lowerdir={root_of(release)},upperdir={folder}/upper,workdir={folder}/work"
+    layers = f"lowerdir={root_of(release, system)},upperdir={folder}/upper,workdir={folder}/work"
     script = (
-        f"set -e; mount -t overlay overlay -o {layers} {root}; mount -t proc proc {root}/proc; "
-        f"mount --rbind /dev {root}/dev; mount -t tmpfs tmpfs {root}/run; "
-        f"mount -t tmpfs tmpfs {root}/tmp; chmod 1777 {root}/tmp; "
-        f"exec chroot {root} sleep infinity"
+        f"set -e; root={root}; mount -t overlay overlay -o {layers} $root\n"
+        "mount -t proc proc $root/proc; mount -t tmpfs tmpfs $root/run\n"
+        "mount -t tmpfs tmpfs $root/tmp; chmod 1777 $root/tmp\n"
+        f"{system.mounts}\nexec chroot $root {' '.join(system.first_process)}"
     )
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"]
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", *system.namespaces]
     command += ["--net"] if own_network else []
-    process = subprocess.Popen([*command, "sh", "-c", script], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*command, "sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        preexec_fn=partial(enter, group) if group else None,
+    )
     found = Machine(process, root)
     try:
-        wait_for("the machine", lambda: is_up(found), folder / "log")
+        wait_for("the machine", lambda: is_up(found, system), folder / "log")
         yield found
     finally:
         process.kill()
@@ -162,8 +198,13 @@ def machine(release: Release, folder: Path, *, own_network: bool = False) -> Ite
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_up(started: Machine) -> bool:
+def enter(group: Path) -> None:
+    (group / "cgroup.procs").write_text("0")
+
+
+def is_up(started: Machine, system: System) -> bool:
     try:
-        return Path(f"/proc/{started.pid()}/comm").read_text().strip() == "sleep"
+        name = Path(f"/proc/{started.pid()}/comm").read_text().strip()
+        return name == Path(system.first_process[0]).name
     except (OSError, IndexError):
         return False

@@ -24,7 +24,9 @@ TOOLS = {
     "curl": "curl",
     "wget": "wget",
     "openssl": "openssl",
+    "findmnt": "util-linux",
     "objdump": "binutils",
+    "dpkg-shlibdeps": "dpkg-dev",
     "gcc": "gcc",
 }
 """Packages of Debian by the commands that the tests use."""

@@ -1,0 +1,83 @@
+"""Replacement of a node's software by a newer version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nodes import software
+from nodes.errors import NodeError
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    monkeypatch.setattr(software, "HOME", home)
+    monkeypatch.setattr(software, "FRESH", home / "new")
+    monkeypatch.setattr(software, "OLD", home / "old")
+    home.mkdir()
+    software.unpack(bundle(tmp_path / "first", "first"), home)
+    return home
+
+
+def bundle(folder: Path, version: str) -> Path:
+    """Return a bundle whose programs print a version, without wheels."""
+    (folder / "nodes").mkdir(parents=True)
+    (folder / "nodes" / "version.py").write_text(version)
+    for name in ("bin/busbar-spawner", "bin/busbar-launcher", "bin/busbar-session", "softgpu/x"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"#!/bin/sh\necho {version}\n")
+    (folder / "digest").write_text(version)
+    return folder
+
+
+def versions(home: Path) -> set[str]:
+    texts = [(home / part).read_text() for part in ("digest", "lib/nodes/version.py")]
+    programs = (home / "bin" / "busbar-launcher", home / "softgpu" / "x")
+    return {*texts, *(p.read_text().split()[-1] for p in programs)}
+
+
+def unpack_second(home: Path) -> None:
+    (home / "new").mkdir()
+    folder = home.parent / "second"
+    software.unpack(folder if folder.exists() else bundle(folder, "second"), home / "new")
+
+
+def test_replaced_software_is_the_new_one(home: Path) -> None:
+    unpack_second(home)
+    software.replace()
+    software.delete_replaced()
+    assert versions(home) == {"second"}
+    assert {p.name for p in home.iterdir()} == set(software.PARTS)
+
+
+@pytest.mark.parametrize("interrupted", range(2 * len(software.PARTS)))
+def test_interrupted_replacement_is_completed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, interrupted: int
+) -> None:
+    unpack_second(home)
+    rename, left = Path.rename, [None] * interrupted
+
+    def fail_at_last(path: Path, target: Path) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_last)
+    with pytest.raises(KeyboardInterrupt):
+        software.replace()
+    monkeypatch.setattr(Path, "rename", rename)
+    software.delete_replaced()
+    unpack_second(home)
+    software.replace()
+    assert versions(home) == {"second"}
+
+
+def test_software_that_does_not_run_is_not_kept(home: Path) -> None:
+    """The bundle has no wheels, so the agent cannot be imported."""
+    with pytest.raises(NodeError, match=r"(?s)does not run on this machine: .*ModuleNotFoundError"):
+        software.unpack_beside(bundle(home.parent / "second", "second"))
+    assert versions(home) == {"first"}
+    assert {p.name for p in home.iterdir()} == set(software.PARTS)
