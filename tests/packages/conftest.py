@@ -21,8 +21,12 @@ from deploy.packages import PACKAGES, build_client
 from remoting.cli.api import Context
 from tests.appliance.appliance_process import ApplianceProcess, started
 from tests.packages.installing import CURL, Bare, bare
+from tests.packages.machines import Machine
 from tests.packages.remote import Remote, remote_client
-from tests.system.conftest import pool, session_pool
+from tests.packages.systemd_machines import systemd_machine
+from tests.ports import port
+from tests.system.conftest import DEMO, Pool, pool, session_pool
+from tests.system.conftest import started as started_pool
 
 __all__ = ["pool", "session_pool"]
 
@@ -70,6 +74,22 @@ def remote(portable_packages: Path, tmp_path_factory: pytest.TempPathFactory) ->
         found.pool.settle()
 
 
+@pytest.fixture(scope="package")
+def server(
+    packages: Path, session_pool: Pool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Machine]:
+    """A machine with systemd, the client, a program and credentials of root."""
+    with systemd_machine(tmp_path_factory.mktemp("server") / "machine") as found:
+        (package,) = packages.glob("*.deb")
+        found.install(package, "/root/client.deb")
+        found.run_well("dpkg", "-i", "client.deb")
+        found.install(Path(DEMO), "/root/program")
+        found.path("/root/.config/busbar").mkdir(parents=True)
+        found.install(session_pool.context, "/root/.config/busbar/context.json")
+        found.run_well("apt-get", "update", "-q")
+        yield found
+
+
 @pytest.fixture(scope="session")
 def wheel(packages: Path) -> Path:
     return wheel_in(packages)
@@ -100,6 +120,14 @@ def served(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def appliance(served: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApplianceProcess]:
     folder = tmp_path_factory.mktemp("appliance")
     with started(folder, BUSBAR_CLIENT_PACKAGES=str(served)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def stack(served: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """A stack whose appliance serves the client."""
+    folder = tmp_path_factory.mktemp("stack")
+    with started_pool(folder, port(350), BUSBAR_CLIENT_PACKAGES=str(served)) as found:
         yield found
 
 

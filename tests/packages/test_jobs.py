@@ -1,9 +1,8 @@
-"""The examples of the guide to a user's machine, as sudo, cron, systemd and scripts run them."""
+"""The examples of the guide to a user's machine, as sudo, cron and scripts run them."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT
 from tests.fleet.target import NOISY_USER, Target, target
+from tests.packages.guide import assert_ran_on_quarter, example
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = pytest.mark.long
@@ -20,16 +19,8 @@ pytestmark = pytest.mark.long
 if os.geteuid() != 0:
     pytest.skip("needs root", allow_module_level=True)
 
-GUIDE = (ROOT / "docs" / "guides" / "use-gpus.md").read_text()
 CRON = ("env", "-i", "HOME=/root", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin")
 """The environment of a cron job (crontab(5))."""
-SYSTEMD_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def example(heading: str, language: str) -> str:
-    """Return the first example of a section."""
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL)
-    return str(re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0])
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +43,6 @@ def in_root(machine: Target, *command: str) -> subprocess.CompletedProcess[str]:
     return machine.run(*command[:-1], f"cd /root && {command[-1]}")
 
 
-def assert_ran_on_quarter(pool: Pool, output: str) -> None:
-    whole = pool.api.items("gpus")[0]["memory_bytes"]
-    assert f'"total_bytes": {whole * 25 // 100 // (2 << 20) * (2 << 20)}' in output, output
-
-
 def test_script_that_sets_library_path(machine: Target, pool: Pool) -> None:
     machine.path("/root/job.sh").write_text(example("Scripts that set LD_LIBRARY_PATH", "sh"))
     done = in_root(machine, "sh", "-c", "sh job.sh")
@@ -76,14 +62,6 @@ def test_cron(machine: Target, pool: Pool) -> None:
     done = in_root(machine, *CRON, "/bin/sh", "-c", command)
     assert done.returncode == 0, machine.path("/root/night.log").read_text()
     assert_ran_on_quarter(pool, machine.path("/root/night.log").read_text())
-
-
-def test_systemd_starts_unit_with_its_environment_only(machine: Target, pool: Pool) -> None:
-    unit = example("systemd", "ini")
-    (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
-    variables = re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)
-    done = in_root(machine, "env", "-i", SYSTEMD_PATH, *variables, "/bin/sh", "-c", command)
-    assert_ran_on_quarter(pool, done.stdout + done.stderr)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")

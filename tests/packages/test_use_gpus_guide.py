@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
-import pytest
+from collections.abc import Callable
 
 from deploy.supervisor import ROOT
+from tests.packages.guide import section
 from tests.packages.installing import Bare
-from tests.ports import port
-from tests.system.conftest import Pool, started
+from tests.system.conftest import Pool
 
-GUIDE = (ROOT / "docs" / "guides" / "use-gpus.md").read_text()
 SECTIONS = ("Install", "Sign in", "Check", "Terminal")
 PROGRAMS = ("bash", "curl", "openssl", "python3")
-
-
-@pytest.fixture(scope="module")
-def stack(served: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """A stack whose appliance serves the client."""
-    folder = tmp_path_factory.mktemp("stack")
-    with started(folder, port(350), BUSBAR_CLIENT_PACKAGES=str(served)) as found:
-        yield found
-
-
-def section(heading: str) -> str:
-    (found,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL)
-    return str(found)
 
 
 def commands(heading: str) -> str:
