@@ -62,9 +62,9 @@ class Journal:
     def roll_back(self) -> None:
         """Delete everything that was created, last path first.
 
-        HOME and STATE are deleted with their content. Another folder is deleted only if it is
-        empty, because other software may use it. A path that cannot be deleted does not keep the
-        others.
+        HOME, STATE and RUNTIME are deleted with their content. Another folder is deleted only if
+        it is empty, because other software may use it. A path that cannot be deleted does not keep
+        the others.
 
         Raises:
             OSError: A path could not be deleted.
@@ -75,15 +75,26 @@ class Journal:
                 delete(Path(name))
             except OSError as error:
                 errors.append(error)
-        shutil.rmtree(RUNTIME, ignore_errors=True)
+        delete_with_content(RUNTIME)
         if errors:
             raise errors[0]
 
 
 def delete(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
+    if path in (HOME, STATE):
+        delete_with_content(path)
+    elif path.is_symlink() or path.is_file():
         path.unlink()
-    elif path in (HOME, STATE):
-        shutil.rmtree(path, ignore_errors=True)
     elif path.is_dir() and not any(path.iterdir()):
         path.rmdir()
+
+
+def delete_with_content(folder: Path) -> None:
+    """Delete a folder. systemd moves those of a unit with DynamicUser, and leaves a link."""
+    private = folder.parent / "private" / folder.name
+    if folder.is_symlink():
+        if folder.resolve() == private.resolve():
+            shutil.rmtree(private, ignore_errors=True)
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)

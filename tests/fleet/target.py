@@ -189,16 +189,7 @@ class Target:
         )
 
     def processes(self) -> list[str]:
-        """Return the command lines of Busbar's processes on the machine."""
-        out = []
-        for entry in self.path("/proc").glob("[0-9]*"):
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if "busbar" in line and "sshd" not in line:
-                out.append(line)
-        return out
+        return processes_in(self.path("/proc"))
 
     def tree(self) -> dict[str, Entry]:
         """Return mode, size, time of change and link target of every file.
@@ -225,6 +216,19 @@ class Target:
                 return
             except OSError:
                 continue
+
+
+def processes_in(proc: Path) -> list[str]:
+    """Return the command lines of Busbar's processes on a machine."""
+    out = []
+    for entry in proc.glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if "busbar" in line and "sshd" not in line:
+            out.append(line)
+    return out
 
 
 @contextmanager
