@@ -39,6 +39,11 @@ def python_versions() -> list[str]:
 
 
 def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Give a file to root, with the mode that it has in the package of a node.
+
+    Its mode in the checkout depends on the umask.
+    """
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     return member
