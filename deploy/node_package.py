@@ -1,27 +1,27 @@
 """Builder of the Debian package of a node, `busbar-node`.
 
-It contains the node bundle, which the appliance also sends over SSH and which Ansible unpacks. It
-installs nothing else by itself: `busbar-node join` does what the installer does over SSH.
+It contains the node bundle, which the appliance also sends over SSH and which Ansible unpacks. Its
+installation starts nothing: `busbar-node join` runs the installer of SSH, without the preflight,
+and does not wait until the node reports.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from deploy.bundle import BUNDLE
 from deploy.debian import DebianPackage
+from nodes.installation import starter
 from nodes.preflight import NEWEST_PYTHON, OLDEST_PYTHON
 from nodes.version import AGENT_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "usr/lib/busbar-node"
-COMMAND = f"""\
-#!/bin/sh
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/{LIBRARY} exec /usr/bin/python3 -m nodes.installation "$@"
-"""
+PYTHON = "/usr/bin/python3"
 DESCRIPTION = """\
 Node of a Busbar appliance: shares the GPUs of this machine
  The command busbar-node join makes this machine a node. An upgrade of the
@@ -52,8 +52,13 @@ unlock_checkout
 def build_bundle() -> None:
     """Build the bundle, unless it is up to date.
 
-    Raises CalledProcessError; the message is on stderr, the log in build/log.
+    Raises SystemExit if the package cannot be built from it on this machine. Raises
+    CalledProcessError; the message is on stderr, the log in build/log.
     """
+    if shutil.which("dpkg-shlibdeps") is None:
+        raise SystemExit(
+            "packages: The package of a node needs dpkg-shlibdeps: apt-get install dpkg-dev"
+        )
     subprocess.run(["sh", "-c", BUILD_SCRIPT, "sh", str(ROOT)], check=True)
 
 
@@ -94,5 +99,6 @@ def debian_package(folder: Path, bundle: Path = BUNDLE, version: str = AGENT_VER
         )
     for path in sorted(bundle.glob("wheels/*/*.whl")):
         package.add(f"{LIBRARY}/{path.relative_to(bundle)}", path.read_bytes())
-    package.add("usr/bin/busbar-node", COMMAND.encode(), executable=True)
+    command = starter(PYTHON, Path("/") / LIBRARY)
+    package.add("usr/bin/busbar-node", command.encode(), executable=True)
     return package.build(folder)

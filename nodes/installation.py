@@ -38,6 +38,11 @@ from nodes.suspension_commands import add_suspension_commands, run_suspension_co
 LINE_PREFIX = "BUSBAR "
 COMMIT_TIMEOUT_SECONDS = 180
 ROLLED_BACK = "The installation was rolled back."
+AFTER_INTERRUPTION = {
+    "install": ROLLED_BACK,
+    "join": ROLLED_BACK,
+    "upgrade": "The next `busbar-node upgrade` completes it.",
+}
 
 
 def send_message(**fields: Any) -> None:
@@ -48,6 +53,7 @@ def enrol(token: str) -> None:
     """Run the agent's enrolment. Raises NodeError.
 
     The token is passed in a private file, because every user of the machine can read arguments.
+    Python searches the current folder for modules, so it is one of root.
     """
     path = HOME / "token"
     path.touch(mode=0o600)
@@ -56,7 +62,12 @@ def enrol(token: str) -> None:
     command += ["--token", f"@{path}"]
     try:
         done = subprocess.run(
-            command, env=python_environment(), capture_output=True, text=True, check=False
+            command,
+            env=python_environment(),
+            cwd=HOME,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     finally:
         path.unlink()
@@ -124,15 +135,18 @@ def install(bundle: Path, options: dict[str, Any], wait_for_commit: Callable[[],
         raise
 
 
-def upgrade(bundle: Path) -> None:
-    """Replace the software of the node and restart it if it runs. Its sessions continue.
+def upgrade(bundle: Path) -> bool:
+    """Replace the software of the node and restart it, unless it was stopped. Sessions continue.
 
-    Raises NodeError if this machine is no node, or if the new programs do not run on it; the node
-    is as before then. An interrupted upgrade is completed by the next one.
+    Returns False if the machine is being installed as a node, or if that was interrupted; nothing
+    is changed then. Raises NodeError if it is no node, or if the new programs do not run on it; the
+    node is as before then. An interrupted upgrade is completed by the next one.
     """
     journal = Journal.load()
-    if journal is None or not journal.committed:
+    if journal is None:
         raise NodeError("This machine is not a node of an appliance.")
+    if not journal.committed:
+        return False
     os.umask(0o022)
     send_message(step="Unpacking and testing the agent and the data plane.", percent=20)
     software.unpack_beside(bundle)
@@ -145,6 +159,7 @@ def upgrade(bundle: Path) -> None:
     send_message(step="Starting the launcher and the agent again.", percent=75)
     restart_if_enabled()
     software.delete_replaced()
+    return True
 
 
 def node_service(options: dict[str, Any]) -> NodeService:
@@ -163,12 +178,17 @@ def node_service(options: dict[str, Any]) -> NodeService:
 
 def write_command() -> None:
     """Write the command busbar-node, which runs this module on the installed node."""
-    COMMAND.write_text(
-        "#!/bin/sh\n# start | stop | upgrade | remove | suspend | resume | suspensions\n"
-        f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={LIBRARY}"
-        f' exec {sys.executable} -m nodes.installation "$@"\n'
-    )
+    COMMAND.write_text(starter(sys.executable, LIBRARY))
     COMMAND.chmod(0o755)
+
+
+def starter(python: str, library: Path) -> str:
+    """Return a command that starts this module, whatever the current folder contains."""
+    return (
+        "#!/bin/sh\n# --help lists the commands\n"
+        f'exec {python} -B -I -c "import sys; sys.path.insert(0, sys.argv.pop(1));'
+        f' from nodes.installation import main; sys.exit(main())" {library} "$@"\n'
+    )
 
 
 def remove() -> bool:
@@ -207,10 +227,15 @@ def wait_for_commit_on_stdin() -> None:
         raise NodeError(f"The appliance did not confirm the node. {ROLLED_BACK}")
 
 
-def handle_signal(number: int, frame: object) -> None:
-    raise NodeError(
-        f"The installation was interrupted by {signal.Signals(number).name}. {ROLLED_BACK}"
-    )
+def end_with_error_on_signals(command: str) -> None:
+    """Let signals raise NodeError, which says what becomes of the interrupted command."""
+
+    def handle(number: int, frame: object) -> None:
+        text = f"The command {command} was interrupted by {signal.Signals(number).name}."
+        raise NodeError(f"{text} {AFTER_INTERRUPTION.get(command, '')}".rstrip())
+
+    for s in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        signal.signal(s, handle)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -263,8 +288,7 @@ def add_bundle(command: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
-    for s in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-        signal.signal(s, handle_signal)
+    end_with_error_on_signals(arguments.command)
     try:
         run_command(arguments)
     except (NodeError, OSError, subprocess.CalledProcessError) as error:
@@ -290,8 +314,7 @@ def run_command(arguments: argparse.Namespace) -> None:
         install(arguments.bundle, options_to_join(arguments), lambda: None)
         send_message(done=True, changed=True)
     elif arguments.command == "upgrade":
-        upgrade(arguments.bundle)
-        send_message(done=True, changed=True)
+        send_message(done=True, changed=upgrade(arguments.bundle))
     elif arguments.command == "remove":
         send_message(done=True, changed=remove())
     elif arguments.command == "start":

@@ -10,17 +10,28 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nodes import log_format
+from nodes import log_format, processes
+from nodes.errors import NodeError
 from nodes.journal import Journal
 from nodes.log_rotation import rotate_if_large
-from nodes.paths import HOME, LIBRARY, LOG_FILE, PID_FILE, PROGRAMS, SETTINGS, SYSTEMD_UNITS
+from nodes.paths import (
+    COMMAND,
+    HOME,
+    LIBRARY,
+    LOG_FILE,
+    PID_FILE,
+    PROGRAMS,
+    SETTINGS,
+    SYSTEMD_UNITS,
+)
 from nodes.privileges import SPAWNER_CAPABILITIES
 from nodes.service import NodeService
 
 SPAWNER_UNIT = "busbar-spawner.service"
 LAUNCHER_UNIT, AGENT_UNIT = "busbar-launcher.service", "busbar-agent.service"
 UNITS = (SPAWNER_UNIT, LAUNCHER_UNIT, AGENT_UNIT)
-STOP_SECONDS = 20.0
+STOP_SECONDS = 3 * processes.STOP_SECONDS + 4
+"""Time in which the supervisor ends: it stops its processes one after the other."""
 OOM_SCORE = -900
 """When memory runs out, the kernel ends nearly all other processes before those of the node."""
 ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "%": "%%"})
@@ -153,26 +164,44 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Stop launcher and agent and kill the sessions of this machine. Blocks for up to 20 s."""
+    """Stop launcher and agent and kill the sessions of this machine.
+
+    Blocks until they have ended, without systemd for up to 40 s.
+    """
     if has_systemd():
         systemctl("disable", "--now", *reversed(UNITS), check=False)
     else:
         stop_supervisor()
+        PID_FILE.unlink(missing_ok=True)
     kill_programs_in(PROGRAMS)
 
 
 def restart_if_enabled() -> None:
-    """Start the installed version of a node that runs, or that failed to. Its sessions continue."""
+    """Start the installed version of a node, unless it was stopped. Its sessions continue.
+
+    Raises NodeError if the supervisor of the earlier version does not end.
+    """
     if has_systemd():
         systemctl("daemon-reload")
-        if is_enabled():
-            systemctl("restart", *UNITS)
-    elif supervisor_pid() is not None:
-        stop_supervisor(signal.SIGHUP)
-        start()
+    if not is_enabled():
+        return
+    if has_systemd():
+        systemctl("restart", *UNITS)
+        return
+    stop_supervisor(signal.SIGHUP)
+    if (pid := supervisor_pid()) is not None:
+        raise NodeError(
+            f"The node still runs its earlier version: process {pid} did not end in"
+            f" {STOP_SECONDS:.0f} s. Run `{COMMAND} stop` and `{COMMAND} start`, which end the"
+            " sessions."
+        )
+    start()
 
 
 def is_enabled() -> bool:
+    """Return False if the node was stopped. Without systemd, `stop` deletes PID_FILE."""
+    if not has_systemd():
+        return PID_FILE.exists()
     command = ["systemctl", "is-enabled", "--quiet", AGENT_UNIT]
     return subprocess.run(command, check=False).returncode == 0
 

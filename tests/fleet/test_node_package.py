@@ -17,8 +17,9 @@ from deploy.bundle import BUNDLE
 from deploy.node_package import debian_package
 from deploy.supervisor import BUILD, ROOT, wait_for
 from nodes.version import AGENT_VERSION
+from tests.file_tree import tree
 from tests.fleet.conftest import Appliance, needs_root
-from tests.fleet.target import Target, target
+from tests.fleet.target import Target, processes_in, target
 from tests.packages.machines import Machine
 from tests.packages.systemd_machines import systemd_machine
 from tests.remoting.node import EVENT_SECONDS
@@ -26,7 +27,8 @@ from tests.remoting.node import EVENT_SECONDS
 pytestmark = [pytest.mark.system, pytest.mark.long, needs_root]
 
 NEWER = f"{AGENT_VERSION}+next"
-OF_DPKG = ("var/lib/dpkg/", "var/log/", "var/cache/")
+OF_OTHERS = ("var/lib/dpkg/", "var/log/", "var/cache/", "var/lib/systemd/", "run/", "tmp/")
+"""Folders in which dpkg and systemd write while the machine runs."""
 OF_ONE_NODE = ("service.pid", "service.log", "journal.json")
 """Files below /opt/busbar whose contents differ between equal installations."""
 
@@ -169,17 +171,30 @@ def test_package_upgrades_node_that_was_enrolled_over_ssh(
 
 
 def test_package_that_is_purged_leaves_nothing(
-    appliance: Appliance, machine: Target, package: Path
+    appliance: Appliance, server: Target | Machine, package: Path
 ) -> None:
-    before = machine.tree()
-    install(machine, package)
-    join(machine, appliance)
-    done = machine.run("dpkg", "--purge", "busbar-node")
+    before = tree(server.path("/"))
+    install(server, package)
+    join(server, appliance)
+    done = server.run("dpkg", "--purge", "busbar-node")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert machine.processes() == []
-    after = machine.tree()
+    assert processes_in(server.path("/proc")) == []
+    after = tree(server.path("/"))
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    assert not {name for name in changed if not name.startswith(OF_DPKG)}
+    assert not {name for name in changed if not name.startswith(OF_OTHERS)}
+    assert not {name for name in after if "busbar" in name}
+
+
+def test_package_is_installed_after_an_interrupted_enrolment(
+    machine: Target, package: Path
+) -> None:
+    machine.path("/opt/busbar").mkdir()
+    journal = machine.path("/opt/busbar/journal.json")
+    journal.write_text('{"made": ["/opt/busbar"], "committed": false}')
+    install(machine, package)
+    assert [path.name for path in journal.parent.iterdir()] == [journal.name]
+    assert machine.run("dpkg", "--purge", "busbar-node").returncode == 0
+    assert not machine.path("/opt/busbar").exists()
 
 
 def installed_files(machine: Target) -> dict[str, tuple[int, bytes]]:

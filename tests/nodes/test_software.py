@@ -75,6 +75,13 @@ def test_interrupted_replacement_is_completed(
     assert versions(home) == {"second"}
 
 
+def test_installed_agent_is_not_a_bundle(home: Path) -> None:
+    """`/opt/busbar/busbar-node upgrade` has no other bundle unless --bundle names one."""
+    with pytest.raises(NodeError, match=r"not a bundle\. Install the package busbar-node"):
+        software.unpack_beside(home / "lib")
+    assert versions(home) == {"first"}
+
+
 def test_software_that_does_not_run_is_not_kept(home: Path) -> None:
     """The bundle has no wheels, so the agent cannot be imported."""
     with pytest.raises(NodeError, match=r"(?s)does not run on this machine: .*ModuleNotFoundError"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from appliance.fleet import bundle
+from deploy import node_package
 from deploy.debian import DebianPackage
 from deploy.node_package import LIBRARY, debian_package
 from deploy.supervisor import ROOT
@@ -56,6 +58,32 @@ def test_package_contains_what_the_appliance_sends_over_ssh(
         if name.startswith(f"{LIBRARY}/") and member.isfile()
     }
     assert packaged == sent_over_ssh()
+
+
+def test_modes_of_files_sent_over_ssh_do_not_depend_on_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, mode in {"nodes/agent.py": 0o664, "bin/x": 0o775, "softgpu/x": 0o700}.items():
+        path = tmp_path / "programs" / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+        path.chmod(mode)
+        path.parent.chmod(0o2775)
+    (tmp_path / "programs" / "digest").touch(0o600)
+    (tmp_path / "wheels" / "3.11").mkdir(parents=True)
+    monkeypatch.setattr(bundle, "bundle_folder", lambda: tmp_path)
+    with tarfile.open(fileobj=io.BytesIO(bundle.build_tar("3.11"))) as archive:
+        modes = {member.name: member.mode for member in archive}
+    assert modes == {
+        **dict.fromkeys(("nodes", "bin", "bin/x", "softgpu", "softgpu/x"), 0o755),
+        **dict.fromkeys(("nodes/agent.py", "digest"), 0o644),
+    }
+
+
+def test_build_without_dpkg_dev_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(SystemExit, match="apt-get install dpkg-dev"):
+        node_package.build_bundle()
 
 
 def test_files_of_package_belong_to_root_and_only_programs_are_executable(

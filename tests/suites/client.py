@@ -2,7 +2,8 @@
 
 All tests of the packages, among them those that need machines: root file systems of five releases,
 a client at the other end of a network of 1 Gbit/s and 1 ms, 50 that install at once, faults of
-their machines, and the removal. The machines are made at first use, which takes minutes and needs
+their machines, and the removal; and the examples of the guide under systemd, Slurm, JupyterHub and
+Podman. The machines are made at first use, which takes minutes and needs
 the mirrors of Debian and Ubuntu. Needs root.
 """
 
@@ -27,6 +28,7 @@ TOOLS = {
     "findmnt": "util-linux",
     "objdump": "binutils",
     "dpkg-shlibdeps": "dpkg-dev",
+    "podman": "podman",
     "gcc": "gcc",
 }
 """Packages of Debian by the commands that the tests use."""

@@ -1,0 +1,84 @@
+"""The command busbar-node: what it imports, and its ends when there is nothing to upgrade."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from nodes import installation, software
+from nodes import journal as journals
+from nodes.errors import NodeError
+
+INTERRUPTED = """
+import signal, sys
+from nodes import installation
+setattr(installation, sys.argv[1], lambda *_: signal.raise_signal(signal.SIGTERM))
+installation.main([sys.argv[1]])
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder of a user with modules that are named as those of Python and of the node."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in ("json", "argparse", "nodes"):
+        (folder / f"{name}.py").write_text("raise SystemExit('code of the user was run')\n")
+    return folder
+
+
+def test_command_does_not_run_modules_of_the_current_folder(tmp_path: Path, hostile: Path) -> None:
+    command = tmp_path / "busbar-node"
+    command.write_text(installation.starter(sys.executable, ROOT))
+    done = subprocess.run(
+        ["sh", str(command), "--help"], cwd=hostile, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "suspensions" in done.stdout
+
+
+def test_enrolment_does_not_run_modules_of_the_current_folder(
+    tmp_path: Path, hostile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setattr(installation, "HOME", home)
+    monkeypatch.setattr(installation, "STATE", tmp_path / "state")
+    monkeypatch.setattr(installation, "python_environment", lambda: {"PYTHONPATH": str(ROOT)})
+    monkeypatch.chdir(hostile)
+    with pytest.raises(NodeError, match="token"):
+        installation.enrol("no token")
+
+
+def test_incomplete_installation_is_not_upgraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A package is installed on a machine whose enrolment over SSH runs or was interrupted."""
+    journal = tmp_path / "journal.json"
+    monkeypatch.setattr(journals, "JOURNAL", journal)
+    journal.write_text(json.dumps({"made": [str(tmp_path)], "committed": False}))
+    monkeypatch.setattr(software, "unpack_beside", pytest.fail)
+    assert not installation.upgrade(tmp_path)
+    journal.unlink()
+    with pytest.raises(NodeError, match="not a node"):
+        installation.upgrade(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "end"), [("upgrade", "The next `busbar-node upgrade` completes it."), ("stop", "")]
+)
+def test_interrupted_command_says_what_becomes_of_it(command: str, end: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    error = json.loads(done.stdout.removeprefix(installation.LINE_PREFIX))["error"]
+    assert error == f"The command {command} was interrupted by SIGTERM. {end}".rstrip()
