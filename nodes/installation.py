@@ -35,13 +35,15 @@ from nodes.software import python_environment, run_programs_once, unpack
 from nodes.suspension_commands import COMMANDS as SUSPENSION_COMMANDS
 from nodes.suspension_commands import add_suspension_commands, run_suspension_command
 
+BUNDLE = Path(__file__).resolve().parents[1]
+"""Folder of this program: an unpacked bundle, or that of the installed agent."""
 LINE_PREFIX = "BUSBAR "
 COMMIT_TIMEOUT_SECONDS = 180
 ROLLED_BACK = "The installation was rolled back."
 AFTER_INTERRUPTION = {
     "install": ROLLED_BACK,
     "join": ROLLED_BACK,
-    "upgrade": "The next `busbar-node upgrade` completes it.",
+    "upgrade": "The next upgrade completes it.",
 }
 
 
@@ -239,8 +241,21 @@ def end_with_error_on_signals(command: str) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of a bundle, or of the installed command, which has nothing to install."""
     parser = argparse.ArgumentParser(prog="busbar-node")
     commands = parser.add_subparsers(dest="command", required=True)
+    if BUNDLE == LIBRARY:
+        parser.epilog = "A newer version comes with the package busbar-node or with Ansible."
+    else:
+        add_bundle_commands(commands)
+    commands.add_parser("remove", help="stop the node and delete its files")
+    commands.add_parser("start", help="start the launcher and the agent")
+    commands.add_parser("stop", help="stop the launcher, the agent and all sessions")
+    add_suspension_commands(commands)
+    return parser
+
+
+def add_bundle_commands(commands: argparse._SubParsersAction[Any]) -> None:
     for name, text in (
         ("preflight", "check whether the machine can become a node"),
         ("install", "install and enrol the node"),
@@ -255,11 +270,6 @@ def build_parser() -> argparse.ArgumentParser:
         )
     add_join(commands)
     add_bundle(commands.add_parser("upgrade", help="replace the software; sessions continue"))
-    commands.add_parser("remove", help="stop the node and delete its files")
-    commands.add_parser("start", help="start the launcher and the agent")
-    commands.add_parser("stop", help="stop the launcher, the agent and all sessions")
-    add_suspension_commands(commands)
-    return parser
 
 
 def add_join(commands: argparse._SubParsersAction[Any]) -> None:
@@ -281,7 +291,7 @@ def add_bundle(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--bundle",
         type=Path,
-        default=Path(__file__).resolve().parents[1],
+        default=BUNDLE,
         help="folder of the unpacked bundle, the one of this program by default",
     )
 

@@ -21,13 +21,10 @@ MODULES = "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent"
 def unpack(bundle: Path, folder: Path) -> None:
     """Unpack wheels for this Python, agent and programs. A wheel is a zip file of modules.
 
-    Raises NodeError if the folder is no bundle, such as that of the installed agent.
+    Raises NodeError if the folder is no bundle.
     """
     if not (bundle / "digest").exists():
-        raise NodeError(
-            f"{bundle} is not a bundle. Install the package busbar-node, or name the folder of an"
-            " unpacked bundle with --bundle."
-        )
+        raise NodeError(f"{bundle} is not the folder of an unpacked bundle.")
     library = folder / LIBRARY.name
     library.mkdir()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,8 +1,9 @@
-"""The command busbar-node: what it imports, and its ends when there is nothing to upgrade."""
+"""The command busbar-node: its commands, what it imports, and its ends without an upgrade."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from deploy.supervisor import ROOT
 from nodes import installation, software
 from nodes import journal as journals
 from nodes.errors import NodeError
+from nodes.paths import LIBRARY
 
 INTERRUPTED = """
 import signal, sys
@@ -40,6 +42,21 @@ def test_command_does_not_run_modules_of_the_current_folder(tmp_path: Path, host
     )
     assert done.returncode == 0, done.stderr
     assert "suspensions" in done.stdout
+
+
+def commands() -> set[str]:
+    help_text = installation.build_parser().format_help()
+    return set(re.search(r"\{(.*?)\}", help_text)[1].split(","))  # type: ignore[index]
+
+
+def test_installed_command_lists_no_command_that_needs_a_bundle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_bundle = {"preflight", "install", "join", "upgrade"}
+    of_package = commands()
+    assert of_bundle < of_package
+    monkeypatch.setattr(installation, "BUNDLE", LIBRARY)
+    assert commands() == of_package - of_bundle
 
 
 def test_enrolment_does_not_run_modules_of_the_current_folder(
@@ -70,7 +87,7 @@ def test_incomplete_installation_is_not_upgraded(
 
 
 @pytest.mark.parametrize(
-    ("command", "end"), [("upgrade", "The next `busbar-node upgrade` completes it."), ("stop", "")]
+    ("command", "end"), [("upgrade", "The next upgrade completes it."), ("stop", "")]
 )
 def test_interrupted_command_says_what_becomes_of_it(command: str, end: str) -> None:
     done = subprocess.run(

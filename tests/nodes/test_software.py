@@ -75,9 +75,8 @@ def test_interrupted_replacement_is_completed(
     assert versions(home) == {"second"}
 
 
-def test_installed_agent_is_not_a_bundle(home: Path) -> None:
-    """`/opt/busbar/busbar-node upgrade` has no other bundle unless --bundle names one."""
-    with pytest.raises(NodeError, match=r"not a bundle\. Install the package busbar-node"):
+def test_folder_without_digest_is_not_a_bundle(home: Path) -> None:
+    with pytest.raises(NodeError, match="lib is not the folder of an unpacked bundle"):
         software.unpack_beside(home / "lib")
     assert versions(home) == {"first"}
 
