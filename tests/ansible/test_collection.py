@@ -1,4 +1,4 @@
-"""The Ansible collection against a real machine: enrolment, repetition and removal."""
+"""The Ansible collection against a real machine: enrolment, repetition, upgrade and removal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import ROOT
+from deploy.supervisor import ROOT, wait_for
 from tests.ansible.commands import BIN, environment
 from tests.ansible.module_runner import RunModule, module_runner
 from tests.fleet.conftest import Appliance, needs_root
 from tests.fleet.target import PASSWORD, SUDO_USER, Target
+from tests.fleet.test_node_package import launchers, log_of, running, working
 from tests.fleet.test_ssh_enrolment import assert_nothing_left
+from tests.remoting.node import EVENT_SECONDS
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
 Play = Callable[..., dict[str, int]]
@@ -137,6 +139,34 @@ def test_playbooks_are_idempotent_and_removal_leaves_no_files(
     for own in (f"/home/{SUDO_USER}/.ansible", "/run/sudo"):  # left by Ansible and sudo
         shutil.rmtree(machine.path(own), ignore_errors=True)
     assert_nothing_left(machine, before)
+
+
+@needs_root
+def test_upgrade_keeps_sessions_and_the_state_of_the_node(
+    play: Play, appliance: Appliance, machine: Target
+) -> None:
+    assert play("busbar.pool.enrol")["changed"] == 1
+    digest = machine.path("/opt/busbar/digest")
+    newer = digest.read_text()
+    digest.write_text("of an older version")
+    assert play("busbar.pool.enrol")["changed"] == 0
+    with working(appliance) as program:
+        wait_for("the session", lambda: running(appliance) != [], log_of(appliance), EVENT_SECONDS)
+        sessions, (launcher,) = running(appliance), launchers(machine)
+        (node,) = appliance.api.items("nodes")
+        appliance.api.request("POST", f"nodes/{node['id']}/cordon")
+
+        assert play("busbar.pool.upgrade", "--check")["changed"] == 1
+        assert launchers(machine) == [launcher], "check mode must change nothing"
+        assert play("busbar.pool.upgrade")["changed"] == 1
+        assert digest.read_text() == newer
+        assert len(launchers(machine)) == 1 and launchers(machine) != [launcher]
+        assert appliance.api.items("nodes")[0]["state"] == "cordoned"
+        assert running(appliance) == sessions
+        program.terminate()
+        out, err = program.communicate(timeout=EVENT_SECONDS)
+        assert program.returncode == 0 and "correct after" in out, err
+    assert play("busbar.pool.upgrade")["changed"] == 0
 
 
 @pytest.fixture
