@@ -68,10 +68,16 @@ def install(machine: Target | Machine, package: Path) -> None:
     machine.path("/root/node.deb").unlink()
 
 
-def join(machine: Target | Machine, appliance: Appliance) -> str:
-    """Make the machine a node and wait until it reports its GPU. Return its id."""
-    token = appliance.api.request("POST", "enrolment-tokens")["token"]
-    before = {str(node["id"]) for node in appliance.api.items("nodes")}
+def purge(machine: Target | Machine) -> None:
+    done = machine.run("dpkg", "--purge", "busbar-node")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def join(machine: Target | Machine, appliance: Appliance, again: str = "") -> str:
+    """Make the machine a node, or the node `again`, and wait for its GPU. Return the id."""
+    body = {"node_id": again} if again else {}
+    token = appliance.api.request("POST", "enrolment-tokens", body)["token"]
+    before = {str(node["id"]) for node in appliance.api.items("nodes")} - {again}
     command = "busbar-node join --address 127.0.0.1 --software-gpus 1"
     done = machine.run("sh", "-c", f"echo {token} | {command}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -176,13 +182,30 @@ def test_package_that_is_purged_leaves_nothing(
     before = tree(server.path("/"))
     install(server, package)
     join(server, appliance)
-    done = server.run("dpkg", "--purge", "busbar-node")
-    assert done.returncode == 0, done.stdout + done.stderr
+    purge(server)
     assert processes_in(server.path("/proc")) == []
     after = tree(server.path("/"))
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     assert not {name for name in changed if not name.startswith(OF_OTHERS)}
     assert not {name for name in after if "busbar" in name}
+
+
+def test_purged_machine_joins_again_as_another_node_or_as_the_same(
+    appliance: Appliance, server: Target | Machine, package: Path
+) -> None:
+    install(server, package)
+    first = join(server, appliance)
+    appliance.api.request("DELETE", f"nodes/{first}")
+    purge(server)
+    install(server, package)
+    second = join(server, appliance)
+    assert second != first
+    appliance.run_demo()
+
+    purge(server)
+    install(server, package)
+    assert join(server, appliance, again=second) == second
+    appliance.run_demo()
 
 
 def test_package_is_installed_after_an_interrupted_enrolment(
@@ -193,7 +216,7 @@ def test_package_is_installed_after_an_interrupted_enrolment(
     journal.write_text('{"made": ["/opt/busbar"], "committed": false}')
     install(machine, package)
     assert [path.name for path in journal.parent.iterdir()] == [journal.name]
-    assert machine.run("dpkg", "--purge", "busbar-node").returncode == 0
+    purge(machine)
     assert not machine.path("/opt/busbar").exists()
 
 
