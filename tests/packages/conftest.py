@@ -20,6 +20,7 @@ from deploy import client_libraries
 from deploy.packages import PACKAGES, build_client
 from remoting.cli.api import Context
 from tests.appliance.appliance_process import ApplianceProcess, started
+from tests.packages.accounts import Account, account, sign_in
 from tests.packages.installing import CURL, Bare, bare
 from tests.packages.machines import Machine
 from tests.packages.remote import Remote, remote_client
@@ -88,6 +89,14 @@ def server(
         found.install(session_pool.context, "/root/.config/busbar/context.json")
         found.run_well("apt-get", "update", "-q")
         yield found
+
+
+@pytest.fixture(scope="package")
+def ada(server: Machine, session_pool: Pool) -> Account:
+    """A user of the server and of the appliance who has signed in."""
+    found = account(server, "ada")
+    sign_in(found, session_pool, session_pool.token(found.name, "user"))
+    return found
 
 
 @pytest.fixture(scope="session")

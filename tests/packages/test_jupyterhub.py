@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.supervisor import wait_for
-from tests.packages.accounts import Account, account, sign_in
+from tests.packages.accounts import Account
 from tests.packages.guide import section
 from tests.packages.machines import Machine
 from tests.packages.test_python_wrapper import PROGRAM, share_of
@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
 ]
 PACKAGES = ("jupyterhub", "jupyter-notebook", "python3-ipykernel")
-USER = "ada"
 CONFIGURATION = """\
 c.JupyterHub.bind_url = "http://127.0.0.1:{port}"
 c.JupyterHub.hub_port = {port} + 1
@@ -99,25 +98,17 @@ def hub(server: Machine) -> Hub:
     return found
 
 
-@pytest.fixture(scope="module")
-def user(server: Machine, session_pool: Pool) -> Account:
-    """A user of machine and appliance who has signed in."""
-    found = account(server, USER)
-    sign_in(found, session_pool, session_pool.token(USER, "user"))
-    return found
-
-
 def test_kernel_of_the_hub_runs_on_a_gpu_of_its_user(
-    server: Machine, hub: Hub, user: Account, pool: Pool
+    server: Machine, hub: Hub, ada: Account, pool: Pool
 ) -> None:
     command = section("JupyterHub").split("`")[1]
     assert "/opt/jupyter/bin/python" in command
     server.run_well(*command.replace("/opt/jupyter/bin/python", "/usr/bin/python3").split())
-    kernel = hub.start_kernel(user.name, "busbar")
-    connection = f"{user.home}/.local/share/jupyter/runtime/kernel-{kernel}.json"
+    kernel = hub.start_kernel(ada.name, "busbar")
+    connection = f"{ada.home}/.local/share/jupyter/runtime/kernel-{kernel}.json"
     output = server.run_well("python3", "-c", ASK_KERNEL, connection, PROGRAM)
     assert json.loads(output)["total_bytes"] == share_of(pool, 20)
     (allocation,) = pool.api.items("allocations", state="active")
-    assert allocation["owner"] == USER
-    hub.request("DELETE", f"user/{user.name}/api/kernels/{kernel}")
+    assert allocation["owner"] == ada.name
+    hub.request("DELETE", f"user/{ada.name}/api/kernels/{kernel}")
     hub.wait("the release", lambda: not pool.api.items("partitions"))

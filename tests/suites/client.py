@@ -2,9 +2,9 @@
 
 All tests of the packages, among them those that need machines: root file systems of five releases,
 a client at the other end of a network of 1 Gbit/s and 1 ms, 50 that install at once, faults of
-their machines, and the removal; and the examples of the guide under systemd, Slurm, JupyterHub and
-Podman. The machines are made at first use, which takes minutes and needs
-the mirrors of Debian and Ubuntu. Needs root.
+their machines, and the removal; and the examples of the guide under systemd, Slurm, JupyterHub,
+code-server, debugpy and Podman. The machines are made at first use, which takes minutes and needs
+the mirrors of Debian and Ubuntu, and code-server the registry of npm. Needs root.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ TOOLS = {
     "dpkg-shlibdeps": "dpkg-dev",
     "podman": "podman",
     "gcc": "gcc",
+    "make": "make",
 }
 """Packages of Debian by the commands that the tests use."""
 TUN = "/dev/net/tun"
