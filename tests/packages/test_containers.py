@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from nodes.launcher_control import Partition
 from tests.packages.guide import assert_ran_on_quarter, example, examples
-from tests.packages.machines import release_named, root_of
+from tests.packages.machines import RELEASES, Release, release_named, root_of
+from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
+from tests.suites import torch
 from tests.system.conftest import DEMO, Pool
 
 pytestmark = [
@@ -33,8 +37,6 @@ cgroup_manager = "cgroupfs"
 runtime = "{runtime}"
 """
 """The appliance of the test is an address of this machine. The limits need no privilege."""
-IMAGE = "localhost/with-client"
-BASE = "localhost/debian:13"
 Shell = Callable[[str], str]
 
 
@@ -71,19 +73,23 @@ def shell(stack: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[She
     run("podman system reset --force")
 
 
-@pytest.fixture(scope="module")
-def image(shell: Shell, stack: Pool) -> str:
-    """The image of the guide and a program. Its base is a root file system made by debootstrap."""
-    root = root_of(release_named("trixie"))
-    shell(f"mkdir base && tar -C {root} -cf base/root.tar .")
+def build(shell: Shell, pool: Pool, release: Release) -> str:
+    """Build the image of the guide on a base made by debootstrap. Return its name."""
+    base, built = f"localhost/base:{release.name}", f"localhost/with-client:{release.name}"
+    shell(f"mkdir base && tar -C {root_of(release)} -cf base/root.tar .")
     shell("printf 'FROM scratch\\nADD root.tar /\\n' >base/Containerfile")
-    shell(f"podman build -t {BASE} base && rm base/root.tar")
+    shell(f"podman build -t {base} base && rm -r base")
     lines = example("Container", "dockerfile")
     assert lines.startswith("FROM debian:13\n")
     shell(f"cat >Containerfile <<'END'\n{lines}COPY program /program\nEND")
-    shell(f"curl -fsSk {stack.stack.url}/install/client.sh -o client.sh; cp {DEMO} program")
-    shell(f"podman build -t {IMAGE} --from {BASE} .")
-    return IMAGE
+    shell(f"curl -fsSk {pool.stack.url}/install/client.sh -o client.sh; cp {DEMO} program")
+    shell(f"podman build -t {built} --from {base} .")
+    return built
+
+
+@pytest.fixture(scope="module")
+def image(shell: Shell, stack: Pool) -> str:
+    return build(shell, stack, release_named("trixie"))
 
 
 def test_program_in_container_runs_on_a_gpu(shell: Shell, image: str, stack: Pool) -> None:
@@ -101,3 +107,36 @@ def test_program_in_container_runs_on_a_gpu(shell: Shell, image: str, stack: Poo
 def test_program_in_container_without_busbar_run_gets_no_gpu(shell: Shell, image: str) -> None:
     output = shell(f"! podman run --rm {image} /program memory")
     assert "total_bytes" not in output
+
+
+@pytest.fixture
+def null_node() -> Iterator[LocalNode]:
+    """A node whose driver passes for NVIDIA's and computes nothing."""
+    whole_gpu = Partition(NULL_DRIVER_GPUS[0], torch.MEMORY_BYTES, 100)
+    node = LocalNode(NULL_DRIVER, partitions=[whole_gpu])
+    yield node
+    node.stop()
+
+
+@pytest.mark.skipif(
+    not (torch.FOLDER / "installed").exists(), reason="./test --long torch installs PyTorch"
+)
+def test_pytorch_in_container_makes_its_calls_on_the_null_driver(
+    shell: Shell, stack: Pool, null_node: LocalNode
+) -> None:
+    """No node of the pool has NVIDIA's driver, so the ticket is not one of `busbar run`."""
+    (packages,) = torch.FOLDER.glob("lib/python*/site-packages")
+    version = packages.parent.name.removeprefix("python")
+    image = build(shell, stack, next(r for r in RELEASES if r.python == version))
+    library = shell(f"podman run --rm {image} dpkg -L busbar-client | grep /libcuda.so.1").strip()
+    mounts = {packages: "/torch", torch.PROGRAM: "/p.py", null_node.ticket_file(): "/ticket"}
+    variables = {
+        "PYTHONPATH": "/torch",
+        "BUSBAR_TICKET_FILE": "/ticket",
+        "LD_LIBRARY_PATH": str(Path(library).parent),
+    }
+    options = [f"-v {here}:{there}:ro" for here, there in mounts.items()]
+    options += [f"-e {name}={value}" for name, value in variables.items()]
+    output = shell(f"podman run --rm {' '.join(options)} {image} python3 /p.py operations")
+    assert '"digests"' in output
+    assert "busbar:" not in output
