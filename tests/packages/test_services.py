@@ -69,8 +69,8 @@ def test_systemd_runs_unit_on_a_gpu(server: Machine, pool: Pool) -> None:
 
 def job(server: Machine, program: str) -> None:
     script = example("Batch job", "sh")
-    assert "python train.py" in script
-    server.path("/root/job.sh").write_text(script.replace("python train.py", program))
+    assert "python3 train.py" in script
+    server.path("/root/job.sh").write_text(script.replace("python3 train.py", program))
 
 
 def test_job_of_slurm_runs_on_a_gpu(slurm: Machine, pool: Pool) -> None:
