@@ -32,7 +32,7 @@ from appliance.allocations.queries import (
     load_serializable,
     serializable_allocations,
 )
-from appliance.allocations.request_projects import find_project
+from appliance.allocations.request_projects import project_of_allocation
 from appliance.allocations.resize_requests import resize
 from appliance.allocations.serializers import (
     AllocationRequestSerializer,
@@ -149,7 +149,8 @@ class AllocationListView(ApplianceView):
             return 202, to_json_types(serialize_current(allocation.pk))
 
         def authorize(stored: dict[str, Any]) -> None:
-            find_project(request_user(request), stored["project"])
+            pk, name = UUID(stored["id"]), stored["project"]
+            project_of_allocation(request_user(request), pk, name)
 
         response = idempotent(request, effect, authorize=authorize)
         return wait_while(request, response, UUID(response.data["id"]), STARTING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can, projects_with
 from appliance.accounts.projects import DEFAULT_PROJECT
@@ -9,18 +11,36 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select
 
 PROJECT_BY_NAME = Select(lambda name: Project.objects.filter(name=name))
+PROJECT_OF_ALLOCATION = Select(
+    lambda allocation_id: Project.objects.filter(allocations=allocation_id)
+)
 PRIVILEGE = "allocations.create"
 
 
 def find_project(owner: User, name: str | None) -> Project:
     """Return the project for a new allocation; None finds that of a request without one.
 
-    Raises ApplianceError NOT_FOUND for one that the owner may not view, whether it exists or not,
-    DENIED for another one in which the owner may not allocate.
+    Raises ApplianceError as `permitted` does.
     """
     if name is None:
         return unnamed_project(owner)
-    project = PROJECT_BY_NAME.first(name=name)
+    return permitted(owner, PROJECT_BY_NAME.first(name=name), name)
+
+
+def project_of_allocation(owner: User, allocation_id: UUID, name: str) -> Project:
+    """Return the project of an allocation that had this name at the request of the owner.
+
+    Raises ApplianceError as `permitted` does.
+    """
+    return permitted(owner, PROJECT_OF_ALLOCATION.first(allocation_id=allocation_id), name)
+
+
+def permitted(owner: User, project: Project | None, name: str) -> Project:
+    """Return the project that was asked for by this name.
+
+    Raises ApplianceError NOT_FOUND for one that the owner may not view, whether it exists or not,
+    DENIED for another one in which the owner may not allocate.
+    """
     may_allocate = project is not None and can(owner, PRIVILEGE, project.pk)
     if project is None or not (may_allocate or can(owner, "allocations.view", project.pk)):
         raise ApplianceError(
@@ -29,7 +49,7 @@ def find_project(owner: User, name: str | None) -> Project:
     if not may_allocate:
         raise ApplianceError(
             Code.DENIED,
-            f"Allocations in project {name} are denied. "
+            f"Allocations in project {project.name} are denied. "
             "Ask an administrator of the project for the role `user` in it.",
         )
     return project

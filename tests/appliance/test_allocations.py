@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from appliance.accounts import roles
 from appliance.accounts.models import Project, User
+from appliance.accounts.projects import project_update
 from appliance.activity.models import Event
 from appliance.allocations import eviction, leases, services, session_reports, sessions
 from appliance.allocations.models import Allocation, Partition, Session
@@ -270,6 +271,20 @@ def test_repeated_request_without_a_project_finds_its_response_after_a_second_pr
         roles.bind(actor=cast.admin, user="una", role="user", project=project)
         answer = client_of(user).post(URL, {}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
         assert answer.status_code == 202 and body(answer)["project"] == "physics"
+
+
+@pytest.mark.parametrize("request_body", [{}, {"project": "physics"}], ids=["unnamed", "named"])
+def test_repeated_request_finds_its_response_after_its_project_was_renamed(
+    cast: Cast, client_of: Clients, add_node: AddNode, request_body: dict[str, str]
+) -> None:
+    add_node()
+    project, user = Project.objects.create(name="physics"), User.objects.create(username="una")
+    roles.bind(actor=cast.admin, user="una", role="user", project="physics")
+    client = client_of(user)
+    first = client.post(URL, request_body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+    project_update(project_id=project.pk, actor=cast.admin, name="optics")
+    again = client.post(URL, request_body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+    assert (again.status_code, body(again)) == (202, body(first))
 
 
 def test_release_with_stale_version_is_rejected(
