@@ -27,7 +27,19 @@ NAMED = frozenset({"allocations", "projects", "reservations", "tokens"})
 MAX_NAME_LENGTH = 100
 MAX_CANDIDATES = 10
 PAGE_SIZE = "500"
-DESCRIBED_BY = ("name", "program", "kind", "role", "state", "owner", "user", "group", "created_at")
+DESCRIBED_BY = (
+    "name",
+    "program",
+    "kind",
+    "role",
+    "state",
+    "owner",
+    "user",
+    "group",
+    "project",
+    "pool",
+    "created_at",
+)
 """Fields that tell candidates apart."""
 COMMANDS = {"role-bindings": "role-binding", "audit": "audit", "gpus": "gpu"}
 """Commands that list a collection, if they are not named like its objects."""

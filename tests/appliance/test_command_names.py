@@ -278,3 +278,15 @@ def test_reservation_of_a_request_is_one_of_its_project_that_is_not_over(
     reserve(admin, "night", "other")
     body = AllocationRequest(reservation="night", project="default").body(InProcessApi(admin))
     assert body["reservation_id"] == wanted["id"]
+
+
+def test_reservations_of_one_name_in_several_projects_are_listed_with_their_projects(
+    cast: Cast, client_of: Clients, busbar: Busbar
+) -> None:
+    admin = client_of(cast.admin)
+    assert admin.post("/api/v1/projects", {"name": "other"}, format="json").status_code == 201
+    rows = [reserve(admin, "night", project) for project in ("default", "other")]
+    done = busbar("run", "--reservation", "night", "--", "true")
+    assert done.status == 4 and 'More than one reservation has the name "night".' in done.err, done
+    for row in rows:
+        assert f"{row['id']}  night  {row['project']}  {row['pool']}" in done.err, done
