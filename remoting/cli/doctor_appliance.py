@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from nodes.version import AGENT_VERSION
 from remoting.cli import api as rest
-from remoting.cli.doctor_finding import FAILED, OK, WARNING, Finding, failed
+from remoting.cli.doctor_finding import CHECK_PORT, FAILED, OK, WARNING, Finding, failed
 from remoting.cli.doctor_network import (
     CONNECT_SECONDS,
     Attempt,
@@ -37,10 +37,6 @@ TOKEN = re.compile(r"bb_([0-9a-f]{32})\.")
 """API tokens begin with their id."""
 SIGN_IN = "Sign in again with: busbar login {}"
 SET_CLOCK = "Set the clock of this machine: timedatectl set-ntp true"
-CHECK_PORT = (
-    "Check the address and that the appliance runs, and ask for this TCP port in the firewalls"
-    " between."
-)
 CHECK_NAME = "Check the name, and the name servers of this machine: getent hosts "
 
 
@@ -78,7 +74,7 @@ def no_appliance(url: str, error: Exception) -> Finding:
         " whether the appliance works."
     )
     if isinstance(error, rest.ApiError):
-        return failed("certificate", error, fix)
+        return failed("certificate", error, fix, unreachable=fix)
     text = f"{url} answers no request within {ANSWER_SECONDS:.0f} s."
     return Finding("certificate", FAILED, text, fix)
 
@@ -223,7 +219,7 @@ def version_finding(api: rest.Api) -> Finding:
     try:
         version = api.request("GET", "appliance")["version"]
     except rest.ApplianceUnreachable as error:
-        return failed(name, error, CHECK_PORT)
+        return failed(name, error)
     except rest.ApiError:
         return Finding(name, OK, f"{client}; this account may not see that of the appliance.")
     if version == AGENT_VERSION:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from remoting.cli.api import ApiError, ApplianceUnreachable
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
+CHECK_PORT = (
+    "Check the address and that the appliance runs, and ask for this TCP port in the firewalls"
+    " between."
+)
 
 
 @dataclass(frozen=True)
@@ -20,12 +24,13 @@ class Finding:
     """A sentence that says what to do; empty if the state is OK."""
 
 
-def failed(check: str, error: ApiError, fix: str = "") -> Finding:
-    """Return the finding of an error. The sentences after its first one say what to do.
+def failed(check: str, error: ApiError, fix: str = "", unreachable: str = CHECK_PORT) -> Finding:
+    """Return the finding of an error. The sentences after its first one say what to do, or `fix`.
 
-    For an appliance that does not respond they name the doctor, so `fix` does.
+    For an appliance that does not respond they name the doctor, so `unreachable` does.
     """
     found, end, rest = str(error).partition(". ")
+    found += end.strip()
     if isinstance(error, ApplianceUnreachable):
-        rest = fix or rest
-    return Finding(check, FAILED, found + end.strip(), rest or fix)
+        return Finding(check, FAILED, found, unreachable)
+    return Finding(check, FAILED, found, rest or fix)

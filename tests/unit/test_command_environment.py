@@ -15,7 +15,6 @@ from remoting.cli.api import (
     save_context,
 )
 from remoting.cli.doctor_command import findings
-from remoting.cli.doctor_finding import failed
 from remoting.cli.token_commands import logout
 from tests.unit.test_every_command import DEAD_PORT, certificate
 
@@ -77,7 +76,6 @@ def test_appliance_that_does_not_respond_is_named() -> None:
         Api(Context(DEAD_PORT, "t", pem)).request("GET", "me")
     assert str(silent.value).startswith(f"The appliance at {DEAD_PORT} does not respond: ")
     assert str(silent.value).endswith(" refused. Find the cause with: busbar doctor")
-    assert failed("sign-in", silent.value, "Check the port.").fix == "Check the port."
 
 
 def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() -> None:

@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from appliance.fleet.certificates import load_authority, server_certificate
-from remoting.cli.api import ApiError, Context
+from remoting.cli.api import Api, ApiError, Context
 from remoting.cli.doctor_appliance import (
     Answer,
     account_findings,
@@ -22,11 +22,21 @@ from remoting.cli.doctor_appliance import (
     clock_finding,
     fix_of_certificate,
     port_finding,
+    sign_in_finding,
+    version_finding,
 )
-from remoting.cli.doctor_finding import failed
+from remoting.cli.doctor_finding import Finding, failed
 from remoting.cli.doctor_library import fix_of_library, run_probe
 from remoting.cli.doctor_network import Attempt
-from remoting.cli.doctor_nodes import Node, bandwidth_finding, port_findings, waiting_finding
+from remoting.cli.doctor_nodes import (
+    Node,
+    all_nodes_findings,
+    allocation_findings,
+    bandwidth_finding,
+    port_findings,
+    waiting_finding,
+)
+from remoting.cli.doctor_projects import projects_finding
 from tests.unit.test_every_command import certificate
 
 CLOSED = ("127.0.0.1", 9)
@@ -189,6 +199,26 @@ def test_error_is_split_into_what_was_found_and_what_to_do() -> None:
     finding = failed("sign-in", ApiError("Not signed in. Sign in with: busbar login A"), "other")
     assert (finding.found, finding.fix) == ("Not signed in.", "Sign in with: busbar login A")
     assert failed("sign-in", ApiError("It is closed."), "Open it.").fix == "Open it."
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [
+        lambda api: [sign_in_finding(api, Context("", "", ""))],
+        lambda api: [projects_finding(api)],
+        lambda api: [version_finding(api)],
+        all_nodes_findings,
+        lambda api: allocation_findings(api, "train"),
+    ],
+    ids=["sign-in", "projects", "versions", "nodes", "allocation"],
+)
+def test_appliance_that_stops_in_between_is_not_blamed_on_the_account(
+    findings: Callable[[Api], Iterable[Finding]],
+) -> None:
+    api = Api(Context("https://127.0.0.1:9", "bb_1", certificate().decode()))
+    (finding,) = findings(api)
+    assert finding.state == "failed" and "does not respond" in finding.found
+    assert finding.fix.startswith("Check the address and that the appliance runs")
 
 
 @pytest.mark.parametrize("last_line", ["0", "null", "[]", '"text"'])
