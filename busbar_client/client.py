@@ -75,9 +75,10 @@ class Client(Connection):
     ) -> Access:
         """Return the privileges of a user at an object, with the bindings that grant them.
 
-        For other users this needs `accounts.manage`, or `members.manage` in the project of the
-        object or, without an object, in a project in which the user has a role. Some operations
-        need more: only the owner of an allocation gets its tickets.
+        For other users this needs `accounts.manage`, or `members.manage` on the whole
+        appliance,
+        in the project of the object or, without an object, in a project in which the user has a
+        role. Some operations need more: only the owner of an allocation gets its tickets.
 
         Needs the token of any user.
         """

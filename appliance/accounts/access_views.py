@@ -109,9 +109,9 @@ class AccessView(ApplianceView):
     def get(self, request: Request) -> Response:
         """Return the privileges of a user at an object, with the bindings that grant them.
 
-        For other users this needs `accounts.manage`, or `members.manage` in the project of the
-        object or, without an object, in a project in which the user has a role. Some operations
-        need more: only the owner of an allocation gets its tickets.
+        For other users this needs `accounts.manage`, or `members.manage` on the whole appliance,
+        in the project of the object or, without an object, in a project in which the user has a
+        role. Some operations need more: only the owner of an allocation gets its tickets.
         """
         reject_unknown_parameters(request, ["user", "object"])
         viewer = request_user(request)
@@ -140,9 +140,7 @@ class AccessView(ApplianceView):
         """Return the user of whom the viewer may ask at the place. Raises ApplianceError."""
         if name in ("", viewer.username):
             return viewer
-        if can(viewer, "accounts.manage", None) or (
-            project_id and can(viewer, MEMBERS, project_id)
-        ):
+        if can(viewer, "accounts.manage", None) or can(viewer, MEMBERS, project_id):
             return find_named(User, noun="User", column="username", name=parse_text(name))
         member = None if place else User.objects.filter(username=parse_text(name)).first()
         if member is None or not bindings_elsewhere(viewer, member):

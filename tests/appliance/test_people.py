@@ -306,6 +306,12 @@ def access(client: Any, **query: str) -> Any:
     return client.get("/api/v1/access", query)
 
 
+def places(client: Any, **query: str) -> list[str]:
+    """Return the projects and nodes of the bindings `elsewhere`."""
+    found = body(access(client, **query))["elsewhere"]
+    return sorted(b["project"] or b["node"] for b in found)
+
+
 def test_access_names_the_bindings_that_grant_each_privilege(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
@@ -354,10 +360,6 @@ def test_access_without_an_object_lists_bindings_at_objects(
     create(admin, "role-bindings", **charlies, project="default")
     create(admin, "role-bindings", **charlies, node=node.name)
 
-    def places(client: Any, **query: str) -> list[str]:
-        found = body(access(client, **query))["elsewhere"]
-        return sorted(b["project"] or b["node"] for b in found)
-
     everywhere = sorted(["default", "elsewhere", node.name])
     assert places(admin, user="charlie") == everywhere
     assert places(client_of(cast.charlie)) == everywhere
@@ -369,3 +371,18 @@ def test_access_without_an_object_lists_bindings_at_objects(
     for name in ("alice", "unknown"):
         assert access(ada, user=name).status_code == 403, "no member of her project"
     assert access(ada, user="charlie", object=f"nodes/{node.pk}").status_code in (403, 404)
+
+
+def test_manager_of_all_members_is_shown_the_access_of_each_user(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, admin = add_node(), client_of(cast.admin)
+    create(admin, "roles", name="people", privileges=["members.manage"])
+    create(admin, "role-bindings", user="bob", role="people")
+    create(admin, "role-bindings", user="charlie", role="viewer", node=node.name)
+    bob = client_of(cast.bob)
+    assert places(bob, user="charlie") == sorted(["elsewhere", node.name])
+    assert places(bob, user="olga") == [], "her role is on the whole appliance"
+    held = {p["name"] for p in body(access(bob, user="olga"))["privileges"]}
+    assert "pools.manage" in held
+    assert access(bob, user="unknown").status_code == 404
