@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from remoting.cli.api import (
 from remoting.cli.doctor_command import findings
 from remoting.cli.token_commands import logout
 from tests.unit.test_every_command import DEAD_PORT, certificate
+from tests.unit.tls_server import tls_server
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +85,23 @@ def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() 
     with pytest.raises(ApiError, match=r"are deleted, but .* the token may still be valid there"):
         logout()
     assert not path.exists()
+
+
+class Failing(BaseHTTPRequestHandler):
+    """An appliance whose database is full."""
+
+    def do_DELETE(self) -> None:
+        self.send_error(507)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_logout_keeps_the_credentials_if_the_appliance_fails(tmp_path: Path) -> None:
+    with tls_server(tmp_path, Failing) as context:
+        path = save_context(context)
+        with pytest.raises(ApplianceUnreachable, match="responded with status 507"):
+            logout()
+    assert path.exists()
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from appliance.fleet.certificates import load_authority, server_certificate
+from appliance.fleet.certificates import load_authority
 from remoting.cli.api import Api, ApiError, Context
 from remoting.cli.doctor_appliance import (
     Answer,
@@ -38,6 +37,7 @@ from remoting.cli.doctor_nodes import (
 )
 from remoting.cli.doctor_projects import projects_finding
 from tests.unit.test_every_command import certificate
+from tests.unit.tls_server import tls_server
 
 CLOSED = ("127.0.0.1", 9)
 NOT_YET_VALID, OTHER_ADDRESS, OTHER_ISSUER = 9, 64, 19
@@ -66,17 +66,9 @@ class Behind(BaseHTTPRequestHandler):
 @pytest.fixture
 def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
     """A server whose certificate is for 127.0.0.1."""
-    authority = load_authority(tmp_path)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(*server_certificate(authority, tmp_path, ["127.0.0.1"]))
-    monkeypatch.setattr(Behind, "ca_pem", authority.pem)
-    with HTTPServer(("", 0), Behind) as server:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield Context(f"https://127.0.0.1:{server.server_port}", "", authority.pem)
-        server.shutdown()
-        thread.join()
+    monkeypatch.setattr(Behind, "ca_pem", load_authority(tmp_path).pem)
+    with tls_server(tmp_path, Behind) as context:
+        yield context
 
 
 def test_clock_of_the_appliance_comes_from_its_answer(behind: Context) -> None:
