@@ -26,6 +26,7 @@ from appliance.db.origin import Origin
 from appliance.db.writer import Writer
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool
+from tests.appliance.commands_in_process import Busbar
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]
@@ -67,6 +68,18 @@ def test_creation_has_no_before_and_deletion_no_after(cast: Cast, client_of: Cli
     created, deleted = AuditRecord.objects.filter(object_id=group["id"]).order_by("pk")
     assert (created.before, created.after) == ({}, {"name": "students"})
     assert (deleted.before, deleted.after) == ({"name": "students"}, {})
+
+
+def test_forced_release_is_an_action_of_its_own(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node], busbar: Busbar
+) -> None:
+    add_node()
+    made = client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json")
+    done = busbar("allocation", "release", "--force", "--yes", body(made)["id"])
+    assert done.status == 0, done
+    record = AuditRecord.objects.filter(object_id=body(made)["id"]).latest("pk")
+    assert (record.action, record.actor) == ("allocations_force_release_create", "admin")
+    assert record.after == {"freed_partitions": 1}
 
 
 def test_secrets_of_accounts_and_tokens_are_not_recorded(cast: Cast, client_of: Clients) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from appliance.accounts import tokens
+from appliance.accounts import roles, tokens
 from appliance.accounts.models import ApiToken, IdempotencyKey, User
 from appliance.accounts.services import token_create
+from appliance.audit.models import AuditRecord
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]
@@ -42,6 +44,27 @@ def test_revoked_token_ends_those_that_it_made(cast: Cast, client_of: Clients) -
     assert grandchild.get("/api/v1/me").status_code == 200
     assert client_of(cast.alice).delete(f"/api/v1/tokens/{own.pk}").status_code == 204
     assert [c.get("/api/v1/me").status_code for c in (child, grandchild)] == [401, 401]
+
+
+def test_deactivation_of_a_person_records_the_tokens_of_others_that_end(
+    cast: Cast, client_of: Clients
+) -> None:
+    """The record of the deactivation does not tell them: they are of service accounts."""
+    admin = client_of(cast.admin)
+    admin.post("/api/v1/users", {"username": "robot", "is_service": True}, format="json")
+    roles.bind(actor=cast.admin, user="bob", role="administrator")
+    _, text = token_create(user=cast.bob, name="ci", lifetime=timedelta(hours=1))
+    robots = body(make(signed_by(client_of, text), user="robot", name="deploy"))
+    own = body(make(signed_by(client_of, text)))
+    admin.patch(f"/api/v1/users/{cast.bob.pk}", {"is_active": False}, format="json")
+    assert not ApiToken.objects.filter(pk__in=[robots["id"], own["id"]]).exists()
+    (record,) = AuditRecord.objects.filter(action="users_partial_update", object_kind="token")
+    assert (record.object_id, record.object_name, record.actor) == (
+        UUID(robots["id"]),
+        "deploy",
+        "admin",
+    )
+    assert record.before["user_id"] == str(User.objects.get(username="robot").pk)
 
 
 def test_token_of_a_sign_in_makes_tokens_that_outlive_it(cast: Cast, client_of: Clients) -> None:
