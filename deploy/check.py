@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deploy.ports import free_port
 from deploy.supervisor import BUILD, ROOT, SOFTGPU, Stack, wait_for
 
 sys.path.insert(0, str(ROOT))
@@ -238,7 +239,8 @@ class Check:
 
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-check-"))
-    check = Check(Stack(folder / "data", base_port=18443), folder / "context.json")
+    stack = Stack(folder / "data", base_port=free_port(18443, "127.0.0.1"))
+    check = Check(stack, folder / "context.json")
     try:
         try:
             ok = check.run()

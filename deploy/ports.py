@@ -21,8 +21,6 @@ LISTENS = "0A"
 
 @dataclass(frozen=True)
 class Ports:
-    base: int
-    """The port that was asked for."""
     https: int
     fleet: int
 
@@ -36,59 +34,58 @@ class Ports:
         temporary.replace(data / RECORD)
 
 
-def choose_ports(data: Path, base: int | None, address: str) -> Ports:
-    """Return the ports of a stack, which are free now. Says on stderr if others are taken.
+def choose_ports(data: Path, named: int | None, address: str) -> Ports:
+    """Return the ports of a stack, which are free now. Says on stderr if port 8443 is not.
 
-    `base` is the port that the user asks for. Raises SystemExit if a port that the data folder has
-    recorded is taken, or if there is no free one.
+    `named` is the HTTPS port that the user asks for. Raises SystemExit if that port is taken, or
+    one that the data folder has recorded, or if there is no free one.
     """
     recorded = recorded_ports(data)
-    if recorded is not None and base in (None, recorded.base, recorded.https):
+    if recorded is not None and named in (None, recorded.https):
         for port in (recorded.https, recorded.fleet):
-            require_free(port, address, data)
-        if base not in (None, recorded.https):
-            print(
-                f"The data folder {data} keeps port {recorded.https}: port {base} was taken at its"
-                f" first start. To move it to port {base}, remove {data / RECORD} first; users then"
-                " sign in again, and other machines are enrolled again.",
-                file=sys.stderr,
-            )
+            if not is_free(port, address):
+                raise held(
+                    port,
+                    f"Saved logins and nodes know the data folder {data} by its ports, so ./run"
+                    " chooses no others. Stop that process, or move with --port PORT: users then"
+                    " sign in again, and other machines are enrolled again.",
+                )
         return recorded
-    wanted = base or DEFAULT_PORT
-    if recorded is not None:
-        require_free(wanted, address, data)
-    https = free_port(wanted, address)
-    if https != wanted:
+    if named is not None and not is_free(named, address):
+        raise held(named, "Stop that process, or name another port with --port.")
+    https = named or first_https_port(data, address)
+    return Ports(https, free_port(https + 1, address))
+
+
+def first_https_port(data: Path, address: str) -> int:
+    """Return the HTTPS port of a new data folder, and say on stderr if it is not the usual one."""
+    https = free_port(DEFAULT_PORT, address)
+    if https != DEFAULT_PORT:
         print(
-            f"Port {wanted} is held by {holder_of(wanted)}. The data folder {data} gets port"
-            f" {https} and keeps it.",
+            f"Port {DEFAULT_PORT} is held by {holder_of(DEFAULT_PORT)}. The data folder {data} gets"
+            f" port {https} and keeps it.",
             file=sys.stderr,
         )
-    return Ports(wanted, https, free_port(https + 1, address))
+    return https
 
 
 def recorded_ports(data: Path) -> Ports | None:
     """Return the ports of the earlier starts with a data folder, if there were any."""
     try:
-        return Ports(**json.loads((data / RECORD).read_text()))
+        content = json.loads((data / RECORD).read_text())
+        return Ports(content["https"], content["fleet"])
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         raise SystemExit(
             f"{data / RECORD} is damaged. It has the ports of this data folder, as in"
-            ' {"base": 8443, "https": 8443, "fleet": 8444}. Write it again, or remove it to have'
-            " ports chosen."
+            ' {"https": 8443, "fleet": 8444}. Write it again, or remove it to have ports chosen.'
         ) from None
 
 
-def require_free(port: int, address: str, data: Path) -> None:
-    """Raise SystemExit if a port of a data folder is taken."""
-    if not is_free(port, address):
-        raise SystemExit(
-            f"Port {port} is held by {holder_of(port)}. Saved logins and nodes know the data"
-            f" folder {data} by its ports, so ./run chooses no others. Stop that process, or move"
-            " with --port PORT: users then sign in again, and other machines are enrolled again."
-        )
+def held(port: int, remedy: str) -> SystemExit:
+    """Return the refusal to start, because a port is taken."""
+    return SystemExit(f"Port {port} is held by {holder_of(port)}. {remedy}")
 
 
 def is_free(port: int, address: str) -> bool:

@@ -141,7 +141,7 @@ class Stack:
 
     `environment` has additional variables of the appliance. The constructor locks the folder,
     chooses the ports and starts nothing. It raises SystemExit if another stack has the folder, or
-    if a port that the folder has recorded is taken.
+    if `base_port` or a port that the folder has recorded is taken.
     """
 
     def __init__(

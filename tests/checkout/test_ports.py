@@ -21,7 +21,7 @@ FIRST = 40
 
 @pytest.fixture
 def ports() -> Ports:
-    return Ports(port(FIRST), port(FIRST), port(FIRST + 1))
+    return Ports(port(FIRST), port(FIRST + 1))
 
 
 @pytest.fixture
@@ -32,27 +32,23 @@ def taken(ports: Ports) -> Iterator[int]:
 
 
 def test_first_start_takes_another_port_and_says_so(
-    tmp_path: Path, ports: Ports, taken: int, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, taken: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = choose_ports(tmp_path, taken, ADDRESS)
+    monkeypatch.setattr("deploy.ports.DEFAULT_PORT", taken)
+    chosen = choose_ports(tmp_path, None, ADDRESS)
     assert (chosen.https, chosen.fleet) == (taken + 1, taken + 2)
     said = capsys.readouterr().err
     assert f"Port {taken} is held by pid {os.getpid()} (" in said and str(taken + 1) in said
-
-
-def test_later_start_uses_the_ports_of_the_first(
-    tmp_path: Path, ports: Ports, taken: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = choose_ports(tmp_path, taken, ADDRESS)
-    first.record(tmp_path)
-    capsys.readouterr()
-    for wanted in (None, first.https):
-        assert choose_ports(tmp_path, wanted, ADDRESS) == first
+    chosen.record(tmp_path)
+    for named in (None, chosen.https):
+        assert choose_ports(tmp_path, named, ADDRESS) == chosen
     assert capsys.readouterr().err == ""
-    assert choose_ports(tmp_path, taken, ADDRESS) == first
-    said = capsys.readouterr().err
-    assert f"keeps port {first.https}: port {taken} was taken" in said
-    assert f"remove {tmp_path}/ports.json first" in said
+
+
+def test_port_that_the_user_names_is_not_replaced_by_another(tmp_path: Path, taken: int) -> None:
+    refusal = rf"Port {taken} is held by pid {os.getpid()} \(.*\)\. Stop that process, or name"
+    with pytest.raises(SystemExit, match=refusal):
+        choose_ports(tmp_path, taken, ADDRESS)
 
 
 @pytest.mark.parametrize("held", ["https", "fleet"])
@@ -80,6 +76,6 @@ def test_data_folder_moves_to_a_free_port_on_request(tmp_path: Path, ports: Port
     assert choose_ports(tmp_path, port(FIRST + 2), ADDRESS).https == port(FIRST + 2)
     with (
         socket.create_server((ADDRESS, port(FIRST + 2))),
-        pytest.raises(SystemExit, match="is held by"),
+        pytest.raises(SystemExit, match="name another port with --port"),
     ):
         choose_ports(tmp_path, port(FIRST + 2), ADDRESS)
