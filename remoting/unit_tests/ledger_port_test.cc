@@ -2,15 +2,13 @@
 #include "launcher/ledger_port.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
-#include "launcher/pidfd.h"
+#include "unit_tests/paused_process.h"
 #include "unit_tests/test_session.h"
 
 namespace busbar::launcher {
@@ -41,13 +39,6 @@ bool becomes(int count) {
   return true;
 }
 
-pid_t start_process() {
-  pid_t pid = fork();
-  if (pid == 0)
-    for (;;) pause();
-  return pid;
-}
-
 // The launcher keeps other descriptors of the process, for longer than this port. With one that is
 // still watched, epoll_wait() returns at once again and again.
 TEST(LedgerPortTest, EndedProcessIsNoLongerWatchedWhileTheLauncherHasItsDescriptor) {
@@ -57,18 +48,15 @@ TEST(LedgerPortTest, EndedProcessIsNoLongerWatchedWhileTheLauncherHasItsDescript
   std::thread([&port] { port.run(); }).detach();
   ASSERT_TRUE(ledgers.set_limits(kAccount.allocation, &kPortLimit, 1));
   int before = watched_descriptors();
-  pid_t pid = start_process();
-  int pidfd = open_pidfd(pid);
-  ASSERT_TRUE(ledgers.add(kAccount, (uint32_t)pid, 1, pidfd));
-  int socket = port.connect(kAccount, pidfd, {});
+  PausedProcess server;
+  ASSERT_TRUE(ledgers.add(kAccount, server.pid(), 1, server.pidfd()));
+  int socket = port.connect(kAccount, server.pidfd(), {});
   ASSERT_GE(socket, 0);
   ASSERT_EQ(watched_descriptors(), before + 2) << "the connection and the process";
-  kill(pid, SIGKILL);
+  server.end();
   EXPECT_TRUE(becomes(before + 1)) << "the ended process is still watched";
   close(socket);
   EXPECT_TRUE(becomes(before));
-  waitpid(pid, nullptr, 0);
-  close(pidfd);
 }
 
 }  // namespace

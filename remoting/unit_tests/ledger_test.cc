@@ -7,13 +7,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <map>
 #include <random>
 
-#include "launcher/pidfd.h"
+#include "unit_tests/paused_process.h"
 #include "unit_tests/test_session.h"
 
 namespace busbar::launcher {
@@ -31,34 +30,6 @@ constexpr uint64_t kContexts[2] = {100, 0};
 SessionId id_of(uint8_t n) {
   return {n};
 }
-
-// A process that can be killed, in place of a session server.
-class Process {
- public:
-  Process() : pid_(fork()) {
-    if (pid_ == 0)
-      for (;;) pause();
-    pidfd_ = open_pidfd(pid_);
-  }
-  ~Process() {
-    end();
-    close(pidfd_);
-  }
-  Process(const Process&) = delete;
-  int pidfd() const { return pidfd_; }
-  uint32_t pid() const { return (uint32_t)pid_; }
-  void end() {
-    if (ended_) return;
-    ended_ = true;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
- private:
-  pid_t pid_;
-  int pidfd_ = -1;
-  bool ended_ = false;
-};
 
 class LedgerTest : public testing::Test {
  protected:
@@ -104,7 +75,7 @@ class LedgerTest : public testing::Test {
   }
 
   TemporaryFolder folder;
-  Process server;
+  PausedProcess server;
   std::unique_ptr<Ledger> ledger;
   std::map<uint8_t, uint64_t> sequence;
 };
@@ -223,7 +194,7 @@ TEST_F(LedgerTest, SessionsShareTheLimitAndNotTheirCharges) {
 }
 
 TEST_F(LedgerTest, ChargeOfADeadSessionIsReleasedWhenItIsNeeded) {
-  Process other;
+  PausedProcess other;
   ASSERT_TRUE(ledger->add(id_of(2), other.pid(), 2, other.pidfd()));
   EXPECT_TRUE(reserve(0, 700, 2));
   EXPECT_FALSE(reserve(0, 301));
@@ -362,7 +333,7 @@ struct LedgerModel {
 template <typename Repeat>
 bool agrees_with_model(unsigned seed, Repeat repeat) {
   TemporaryFolder folder;
-  Process server;
+  PausedProcess server;
   std::mt19937 random(seed);
   LedgerModel model;
   std::map<uint8_t, uint64_t> sequence;
