@@ -295,7 +295,7 @@ double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds k
     Arbiter::Id id{kHostile.allocation + (same_allocation ? 0 : session)};
     if (!ends_at && now >= returns_at) {
       arbiter.set_share(id, share, now);
-      arbiter.move_debt(kTenant, id, now);
+      if (!same_allocation) arbiter.move_debt(kTenant, id, now);
       arbiter.want(id, now);
       ends_at = Arbiter::kNever;
     }
@@ -306,7 +306,7 @@ double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds k
     if (!ends_at || now < ends_at) continue;
     used += kernel;
     arbiter.remove(id, now);
-    arbiter.move_debt(id, kTenant, now);
+    if (!same_allocation) arbiter.move_debt(id, kTenant, now);
     ends_at = 0;
     returns_at = now + pause;
     ++session;
