@@ -52,6 +52,10 @@ class Client {
     TurnNotice notice{(uint32_t)TurnOp::drained, partition, turn, 0};
     ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
   }
+  // Says that work waits and none runs, if there is no turn.
+  void end_turn(uint32_t partition = 0) const {
+    if (state(partition) == TurnState::closed) send(TurnOp::drained, turn(partition), partition);
+  }
   // False if the page does not show the state in time.
   bool shows(TurnState wanted) const {
     auto end = std::chrono::steady_clock::now() + kEvent;

@@ -201,6 +201,35 @@ TEST(Arbiters, WorkThatWaitsWhenAPageIsNoLongerOpenGetsATurn) {
     EXPECT_TRUE(gets_a_turn_after_an_open_page(waits_on_the_second_gpu));
 }
 
+// Its turn is over, its work on the second GPU has ended, and more waits there.
+TEST(Arbiters, SessionThatEndsWhileItWaitsOnOneOfTwoGpusKeepsNoOtherFromItsTurns) {
+  Arbiters arbiters([] { return g_now; });
+  for (const char* id : {"ended", "both"}) arbiters.set_allocation(id, half_of({0, 1}));
+  arbiters.set_allocation("second", half_of({1}));
+  auto ended = std::make_unique<Client>(arbiters, Account{"ended", {1}});
+  Client idle(arbiters, {"ended", {2}});
+  Client both(arbiters, {"both", {3}}), second(arbiters, {"second", {4}});
+  for (uint32_t p : {0u, 1u}) idle.report_idle(idle.turn(p), p);
+  for (uint32_t p : {0u, 1u}) both.send(TurnOp::want, 0, p);
+  for (int i = 0; i < 100 && ended->state(1) != TurnState::closed; ++i) {
+    arbiters.step(0);
+    g_now += 1'000;
+  }
+  ASSERT_EQ(ended->state(1), TurnState::closed);
+  ended->send(TurnOp::drained, ended->turn(1), 1);
+  arbiters.step(0);
+  ended.reset();
+  std::set<uint32_t> turns;
+  for (Microseconds end = g_now + 2'000'000; g_now < end; g_now += 1'000) {
+    second.send(TurnOp::want);
+    second.end_turn();
+    for (uint32_t p : {0u, 1u}) both.end_turn(p);
+    arbiters.step(0);
+    if (both.state(0) == TurnState::turn) turns.insert(both.turn(0));
+  }
+  EXPECT_GE(turns.size(), 20u) << "one of every 100 ms";
+}
+
 // Its work on the first GPU never ends, and may wait for work that has no turn.
 TEST(Arbiters, LateAllocationOnTwoGpusGetsTurns) {
   Arbiters arbiters([] { return g_now; });
@@ -214,9 +243,9 @@ TEST(Arbiters, LateAllocationOnTwoGpusGetsTurns) {
   for (Microseconds end = g_now + 20'000'000; g_now < end; g_now += 500) {
     for (const Client* other : {&first, &second}) {
       other->send(TurnOp::want);
-      if (other->state(0) == TurnState::closed) other->send(TurnOp::drained, other->turn(0));
+      other->end_turn();
     }
-    if (both.state(1) == TurnState::closed) both.send(TurnOp::drained, both.turn(1), 1);
+    both.end_turn(1);
     arbiters.step(0);
     if (both.state(0) == TurnState::turn) turns.insert(both.turn(0));
   }
@@ -350,7 +379,7 @@ int turns_until_the_next_allocation_gets_one(uint8_t tenant, bool ends_before_it
   for (; second.state(0) != TurnState::turn && turns < 1000; ++turns) {
     g_now += Arbiter::kTurn;
     arbiters.step(0);
-    if (neighbour.state(0) == TurnState::closed) neighbour.send(TurnOp::drained, neighbour.turn(0));
+    neighbour.end_turn();
     arbiters.step(0);
   }
   return turns;
