@@ -21,8 +21,8 @@ from tests.remoting.node import EVENT_SECONDS
 
 COMMAND: Any = typer.main.get_command(app)
 PROCESS = [sys.executable, "-m", "remoting.cli.main"]
-STARTS_A_PROGRAM = ("run",)
-"""It needs a process of its own."""
+STARTS_A_PROGRAM = ("run", "doctor")
+"""Commands that need a process of their own."""
 
 Done = subprocess.CompletedProcess[str]
 

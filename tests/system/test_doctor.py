@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +24,12 @@ from remoting.cli.doctor_finding import Finding
 from remoting.cli.run_command import LeaseKeeper, environment
 from remoting.cli.ticket_file import TicketFile
 from tests.remoting.node import EVENT_SECONDS
+from tests.system.command import PROCESS, Done, busbar
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
 
-DOCTOR = (sys.executable, "-m", "remoting.cli.main", "doctor")
+DOCTOR = (*PROCESS, "doctor")
 REMOTE = ["appliance port", "certificate", "clock", "sign-in", "projects", "versions"]
 ELSEWHERE = "LD_LIBRARY_PATH=/opt/solver/lib"
 
@@ -47,16 +47,8 @@ def plain_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SHELL", "/bin/bash")
 
 
-def doctor(pool: Pool, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)} | variables
-    return subprocess.run(
-        [*DOCTOR, *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=EVENT_SECONDS,
-        check=False,
-    )
+def doctor(pool: Pool, *arguments: str, **variables: str) -> Done:
+    return busbar({"BUSBAR_CONTEXT": str(pool.context), **variables}, "doctor", *arguments)
 
 
 def states(lines: str) -> list[tuple[str, str]]:
