@@ -162,7 +162,7 @@ class SessionReport:
 
 @dataclass(frozen=True)
 class Holding:
-    """What an allocation holds of each of its partitions on this node, in order of the grant."""
+    """Bytes that an allocation holds of each of its partitions here, in the order of the grant."""
 
     allocation_id: uuid.UUID
     held_bytes: tuple[int, ...]

@@ -23,7 +23,7 @@ from nodes.suspensions import SuspensionReport
 log = logging.getLogger("agent")
 
 SUSPEND, HOLD, RESUME = "suspend", "hold", "resume"
-"""What the appliance desires."""
+"""States that the appliance desires."""
 SUSPENDED = ("suspended", "waiting")
 """States of a session in the launcher in which its memory is released."""
 BEGUN = "its suspension has begun"
@@ -32,7 +32,7 @@ BEGUN = "its suspension has begun"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the desired suspension of an allocation. See fleet.proto."""
+    """Result of the desired suspension of an allocation. See fleet.proto."""
 
     allocation_id: uuid.UUID
     revision: int

@@ -75,7 +75,8 @@ class Kind(Generic[M]):
     rows: Callable[[User], QuerySet[M]]
     """Returns the rows that the user may view."""
     place: Callable[[M], Place] | None = None
-    """Where privileges at the object are decided; None for kinds without places."""
+    """Returns the project and places that decide about privileges at an object. None for kinds
+    without any."""
     find: Callable[[str], M | None] | None = None
     """Returns the object with this name, at which role bindings hold; None for other kinds."""
     actions: list[Action[M]] = field(default_factory=list)

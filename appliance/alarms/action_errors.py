@@ -1,4 +1,4 @@
-"""Why an action was not done."""
+"""Errors of the actions of alarms."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class Evaluator:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._holds_since: Times = {}
-        """When the condition of an object without an alarm began to hold."""
+        """The time from which the condition of an object without an alarm holds."""
         self._ended_at: Times = {}
-        """When the condition of an object with an alarm ended."""
+        """The time from which the condition of an object with an alarm does not hold."""
 
     def evaluate(self) -> None:
         """Raise and clear alarms. A definition that fails leaves the others alone."""

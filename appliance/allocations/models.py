@@ -30,7 +30,7 @@ class AllocationState(models.TextChoices):
 
 
 class Hold(models.TextChoices):
-    """What keeps an allocation that is not released."""
+    """The condition under which an allocation is not released."""
 
     HEARTBEAT = "heartbeat"
     """Heartbeats and open sessions."""
@@ -159,7 +159,8 @@ class Allocation(models.Model):
     suspension_revision = models.PositiveBigIntegerField(default=0)
     """Grows with each change of what the nodes shall do; their reports name it."""
     suspension_reason = models.CharField(max_length=200, blank=True)
-    """Why the last suspension failed. While it is resuming: why it will count as failed."""
+    """Error of the last suspension. While it is resuming: the error with which it will count as
+    failed."""
     suspension_requested_at = models.DateTimeField(null=True, blank=True)
     suspension_reports = models.JSONField(default=dict, blank=True)
     """State, released bytes and reason of each node that has reported this revision, by its id."""

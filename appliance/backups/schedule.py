@@ -1,4 +1,4 @@
-"""When a backup is due, and when the last good one is old."""
+"""Functions that tell whether a backup is due, and whether the last good one is old."""
 
 from __future__ import annotations
 

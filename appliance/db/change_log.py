@@ -26,7 +26,7 @@ NO_ID = UUID(int=0)
 
 
 class Topic(enum.StrEnum):
-    """What changed. The first group names the objects that the feed sends."""
+    """The kind of the object that changed. The feed sends the objects of the first group."""
 
     ALARM = "alarm"
     ALLOCATION = "allocation"

@@ -1,4 +1,4 @@
-"""Which keys of the appliance sign and which are accepted."""
+"""The keys of the appliance: one signs, and others may be accepted."""
 
 from __future__ import annotations
 

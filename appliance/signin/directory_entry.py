@@ -1,4 +1,4 @@
-"""What the directory tells of a person. `directory` asks it.
+"""The entry of a person in the directory. `directory` reads it.
 
 Apart from it, so that an appliance without a directory starts without ldap3.
 """

@@ -41,13 +41,13 @@ class DeviceLogin(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     code = models.CharField(max_length=9, unique=True)
-    """What the user types to approve, such as `BCDF-GHJK`."""
+    """The code that the user types to approve, such as `BCDF-GHJK`."""
     secret_sha256 = models.CharField(max_length=64)
     client = models.CharField(max_length=100, blank=True)
     """Name that the device gives itself. Not verified."""
     address = models.CharField(max_length=45)
     network = models.CharField(max_length=45, db_index=True)
-    """What counts as one client for limits."""
+    """The network of the address: limits count its clients as one."""
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(db_index=True)
     is_denied = models.BooleanField(default=False)
@@ -70,7 +70,7 @@ class ExternalIdentity(models.Model):
     subject = models.CharField(max_length=255)
     created_at = models.DateTimeField(default=timezone.now)
     missing_since = models.DateTimeField(null=True)
-    """When the directory had no such person any more; null while it has."""
+    """The time from which the directory has no such person; null while it has."""
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [

@@ -56,7 +56,7 @@ MALFORMED = (
     RecursionError,
     struct.error,
 )
-"""What fido2 raises for an answer that no browser sends, such as one that is nested deeply."""
+"""Errors of fido2 for an answer that no browser sends, such as one that is nested deeply."""
 Json = dict[str, Any]
 
 

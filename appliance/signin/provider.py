@@ -56,7 +56,7 @@ class Configuration:
 
 @dataclass
 class Known:
-    """What has been read of a provider, with the monotonic times."""
+    """Configuration and keys that were read of a provider, with the monotonic times."""
 
     configuration: Configuration | None = None
     read_at: float = 0.0

@@ -1,4 +1,4 @@
-"""How the secret of a second factor is shown once: as text, as an address and as a QR code."""
+"""Shows the secret of a second factor once: as text, as an address and as a QR code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions the tests execute through remoting, as a run recorded it.
+"""Functions that the tests execute through remoting, as a run recorded them.
 
 `tests/remoting/calls/record.py` writes the record. Tests fail if it claims more than they execute.
 """

@@ -1,4 +1,4 @@
-// Why a session has ended.
+// The reason for which a session has ended.
 //
 // Thread safety: any thread.
 #pragma once

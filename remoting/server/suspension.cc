@@ -37,7 +37,7 @@ void Suspension::begin_requested() {
   phase_ = Phase::draining;
 }
 
-// What a suspension waits for; null: nothing is under way.
+// Returns the work for which a suspension waits; null if there is none.
 const char* Suspension::pending_work() const {
   Session& s = p_.session;
   if (s.active_captures) return "a stream is being captured";

@@ -31,7 +31,7 @@ const std::vector<std::string> kLibraries = {
     "/lib",       "/lib64",         "/usr/lib",         "/usr/lib64",
     "/usr/lib32", "/usr/local/lib", "/etc/ld.so.cache", "/etc/machine-id"};
 const std::vector<std::string> kCompilerPaths = {"/bin", "/usr", "/etc/alternatives"};
-// What NVIDIA's driver opens. nvidia-modprobe has run before: no session creates device files.
+// NVIDIA's driver opens these. nvidia-modprobe has run before: no session creates device files.
 const std::vector<std::string> kNvidiaPaths = {"/sys/devices/system/cpu",
                                                "/sys/devices/system/node", "/etc/nvidia"};
 const std::vector<std::string> kNvidiaDevices = {"/dev/nvidiactl", "/dev/nvidia-uvm",

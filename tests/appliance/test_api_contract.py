@@ -82,7 +82,7 @@ def lines(document: Schema) -> Iterator[str]:
 
 
 def demands(document: Schema) -> Iterator[str]:
-    """What must be sent: one more of these breaks those who do not send it."""
+    """Yield the fields that a request must have: one more breaks clients that do not send it."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             needed = [

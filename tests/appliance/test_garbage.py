@@ -1,4 +1,4 @@
-"""What is set aside is still collected when everything is looked at."""
+"""A full collection also collects the garbage among the objects that were set aside."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.ports import port
 from tests.system.conftest import DEMO, Pool, started
 
 CLOSED = "the client closed it"
-"""How the sessions of a program end that exits; each step of the program has one."""
+"""End reason of the sessions of a program that exits; each step of the program has one."""
 BASELINE_SECONDS = 10.0
 REQUESTS_PER_SECOND = 20.0
 

@@ -20,7 +20,7 @@ READERS: dict[str, Callable[[int], Any]] = {
     "nvmlDeviceGetName": lambda _: "Test GPU",
     "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=1 << 30),
 }
-"""What NVML must tell about a GPU."""
+"""Functions of NVML that the agent needs for each GPU, with results."""
 ERRORS = (
     pynvml.NVML_ERROR_GPU_IS_LOST,
     pynvml.NVML_ERROR_NO_DATA,

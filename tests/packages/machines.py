@@ -31,7 +31,7 @@ class Release:
 
 @dataclass(frozen=True)
 class System:
-    """What a machine has beside the smallest system of its release, and how it starts."""
+    """Packages and mounts of a machine beside the smallest system of its release, and its start."""
 
     name: str
     packages: str
@@ -45,7 +45,7 @@ class System:
 CLIENT = System(
     "", "python3,curl", "mount --rbind /dev $root/dev", first_process=("sleep", "infinity")
 )
-"""What the guide asks of the machine of a client."""
+"""The machine that the guide requires for a client."""
 RELEASES = (
     Release("bullseye", "3.9"),
     Release("jammy", "3.10", is_ubuntu=True),

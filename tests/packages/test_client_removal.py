@@ -21,7 +21,7 @@ pytestmark = [
 ]
 GUIDE = ROOT / "docs" / "guides" / "install-clients.md"
 OF_APT = ("var/lib/apt/", "var/lib/dpkg/", "var/cache/", "var/log/")
-"""What apt-get and dpkg write down about each package."""
+"""Folders in which apt-get and dpkg record each package."""
 SHARED = ("/.config", "/.local", "/.local/bin", "/.local/lib")
 """Folders of a home that other programs may use meanwhile."""
 

@@ -17,7 +17,7 @@ TYPES = {"void", "const", "Cta", "Warp", "Thread", "Bytes", "Access", "Constants
     f"{kind}{bits}" for kind in "usf" for bits in (8, 16, 32, 64, 128)
 }
 STRUCTURES = {"c", "w", "t", "host"}
-"""What `->` may follow: the block, the warp, the thread and the functions of the driver."""
+"""Names that `->` may follow: the block, the warp, the thread and the functions of the driver."""
 ADDRESSED = {"k", "shape", "scales", "from", "mask", "read", "access", "query", "copy"}
 """Local variables whose address is passed on, besides the accesses of rows."""
 ARRAYS = {
@@ -32,7 +32,7 @@ ARRAYS = {
 """Arrays that generated code declares, besides registers and parameters."""
 ARRAY = re.compile(r"[rp]\d+")
 FORBIDDEN = {"asm", "__asm__", "access_of", "ARGUMENT"}
-"""What generated code must not use, though it is C or part of the runtime."""
+"""Names that generated code must not use, though they are C or part of the runtime."""
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "aligned"}
 
 

@@ -23,7 +23,7 @@ FLUSHED = 8
 TILE = 8192
 DIMENSIONS = range(5)
 BEHIND = np.full(4096, 0xBB, np.uint8)
-"""What lies behind a tensor in memory."""
+"""The bytes behind a tensor in memory."""
 FAULT, TRAP = 700, 719
 
 # The place of each chunk of 16 bytes of a line of 128 bytes, by the number of the line: the tables

@@ -73,7 +73,7 @@ def ptx_seeds() -> dict[str, bytes]:
 # Kinds of frames: wire::Frame in remoting/wire/format.h.
 COMPLETION, REPLY, DATA, HOST_FUNCTION, CREDIT, SESSION_ERROR, GRAPH_FUNCTION = range(1, 8)
 GRAPH_OUTPUT, SHARED_DATA, KERNEL_OUTPUT, PAUSE, PARTITION_SIZE, MEMORY_WANTED = range(8, 14)
-# What the target knows: remoting/fuzz/frames.cc.
+# Numbers that the target knows: remoting/fuzz/frames.cc.
 STREAM, REPLY_ID, FLAT_TRANSFER, ROW_TRANSFER, STAGING, UNMAPPED_TRANSFER = 1, 1, 2, 3, 4, 5
 UNKNOWN = 99
 

@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Runner:
-    """How the files of a suite run: interpreter, folder, pytest arguments and environment.
+    """Interpreter, folder, pytest arguments and environment with which the files of a suite run.
 
     `environment` returns the environment of a process for a file.
     """

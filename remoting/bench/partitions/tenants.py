@@ -27,7 +27,7 @@ LONG_KERNEL_US = 20_000.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a program keeps the GPU busy with; see the options of the program."""
+    """The kernels with which a program keeps the GPU busy; see the options of the program."""
 
     rounds: int
     batch: int = MIN_BATCH
@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Sample:
-    """What each process has completed until a time of the monotonic clock, by its page."""
+    """The work that each process has completed until a time of the monotonic clock, by its page."""
 
     nanoseconds: int
     work: dict[int, Work]

@@ -10,7 +10,7 @@
 
 namespace softgpu {
 
-// What all kinds of tensor maps have.
+// The parameters that all kinds of tensor maps have.
 struct TensorShape {
   CUtensorMapDataType type;
   uint32_t rank;

@@ -15,7 +15,7 @@ void* buffer_of(size_t index) {
   return memory + index * kBufferBytes;
 }
 
-// What the library calls back: a host function, a stream callback, or a size of shared memory.
+// The library calls it back as a host function, a stream callback, or a size of shared memory.
 uint64_t callback() {
   return 0;
 }

@@ -8,7 +8,7 @@
 #include "function.h"
 #include "objects.h"
 
-// What the child is doing; shared with the parent.
+// The progress of the child, in memory that it shares with the parent.
 struct Progress {
   int next;
   uint64_t calls;

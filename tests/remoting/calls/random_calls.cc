@@ -16,7 +16,7 @@ constexpr int kSuccessesUntilCheck = 64;
 // Calls that return NOT_SUPPORTED before a function is called less often.
 constexpr int kRefusalsUntilRare = 16;
 
-// What is known of a function.
+// A function with the results of its calls so far.
 struct Target {
   const Function* function;
   void* symbol = nullptr;

@@ -197,7 +197,7 @@ void tensor_map(Objects& o, void* buffer) {
                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-// Where an array of one pointer leads to.
+// Fillers of arrays of one pointer.
 void pointer_to_memory(Objects&, void* buffer) {
   as<void*>(buffer) = host_memory();
 }

@@ -72,13 +72,13 @@ def variables_after(
 
 @dataclass
 class Desk:
-    """Where the accounts of the guide work: one folder, and a home for each."""
+    """The folder in which the accounts of the guide work, with a home for each."""
 
     folder: Path
     replaced: dict[str, str]
     """Addresses and paths of the guide to those of the test."""
     passwords: dict[str, list[str]]
-    """What each account types at its logins."""
+    """Passwords that each account types at its logins."""
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

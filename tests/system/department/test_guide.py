@@ -23,7 +23,7 @@ MADE = {
     "tokens_create": 1,
     "role_bindings_create": 6,
 }
-"""What the administrator makes in the guide."""
+"""Number of objects that the administrator makes in the guide, by the operation."""
 NOT_FOR_AUDITORS = (
     "allocations",
     "events",
