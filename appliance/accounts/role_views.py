@@ -281,10 +281,16 @@ class RoleBindingListView(ApplianceView):
         form = RoleBindingRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor, values = request_user(request), form.validated_data
+
+        def authorize(stored: dict[str, Any]) -> None:
+            bound = RoleBinding.objects.filter(pk=stored["id"], project__isnull=False)
+            renamed = bound.values_list("project__name", flat=True).first()
+            roles.require_place(actor, renamed or values.get("project", ""))
+
         return create_once(
             request,
             lambda: serialize(RoleBindingSerializer, roles.bind(**values, actor=actor)),
-            authorize=lambda _: roles.require_place(actor, values.get("project", "")),
+            authorize=authorize,
         )
 
 

@@ -11,7 +11,8 @@ import pytest
 from django.apps import apps
 from django.conf import settings
 
-from appliance.accounts.models import IdempotencyKey, User
+from appliance.accounts.models import IdempotencyKey, Project, RoleBinding, User
+from appliance.accounts.projects import project_update
 from appliance.inventory.models import Node
 from tests.appliance.conftest import Cast, body
 from tests.appliance.test_access_matrix import TABLE, Row, create_object, view_of, without_names
@@ -69,6 +70,24 @@ def test_repeated_creation_returns_the_first_response(
     again = send()
     assert (again.status_code, body(again)) == (first.status_code, body(first))
     assert counts() == before
+
+
+def test_repeated_binding_returns_its_response_after_its_project_was_renamed(
+    cast: Cast, client_of: Clients
+) -> None:
+    content = {"user": "alice", "role": "user", "project": "elsewhere"}
+
+    def bind() -> Any:
+        path, ada = "/api/v1/role-bindings", client_of(cast.ada)
+        return ada.post(path, content, format="json", HTTP_IDEMPOTENCY_KEY="k")
+
+    first = bind()
+    project = Project.objects.get(name="elsewhere")
+    project_update(project_id=project.pk, actor=cast.admin, name="renamed")
+    again = bind()
+    assert (again.status_code, body(again)) == (201, body(first))
+    RoleBinding.objects.filter(user=cast.ada).delete()
+    assert bind().status_code == 403
 
 
 def test_stored_secret_is_sealed_and_only_for_the_token_of_the_request(
