@@ -17,7 +17,7 @@ namespace busbar::control {
 enum class TurnState : uint32_t {
   closed = 0,  // no work may be submitted
   turn = 1,    // work may be submitted, with a bounded amount of it unfinished
-  open = 2,    // no other allocation uses the GPU: no bound
+  open = 2,    // no other allocation uses the GPU: work needs no turn
   single =
       3,  // the turn is over, but one record may be submitted: work on other GPUs may wait for it
 };

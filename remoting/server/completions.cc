@@ -24,7 +24,20 @@ bool Completions::poll() {
   if (!pending_count_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
-  return s_.link.may_block() ? end_work() : advance(lock);
+  return may_block() ? end_work() : advance(lock);
+}
+
+// True if the executor had better leave it to `thread_` to publish: the client reads nothing, or
+// bytes for a bulk connection are next while records wait for the end of work.
+bool Completions::may_block() const {
+  auto is_bulk = [](const Delivery& d) {
+    return d.chunk < 0 && d.bytes > kLinkPushBytes;
+  };
+  return s_.link.may_block() ||
+         (wake_executor_ && std::ranges::any_of(pending_, [&](auto& entry) {
+            return !entry.second.empty() &&
+                   std::ranges::any_of(entry.second.front().deliveries, is_bulk);
+          }));
 }
 
 void Completions::watch_in_background(bool wake_executor) {
@@ -153,9 +166,9 @@ bool Completions::end_running() {
 }
 
 bool Completions::has_work_to_end() const {
-  return !running_.empty() || std::ranges::any_of(pending_, [](auto& entry) {
-    return std::ranges::any_of(entry.second, [](auto& fence) {
-      return fence.ends_hold || (fence.gate && !fence.gate->is_open());
+  return !running_.empty() || std::ranges::any_of(pending_, [this](auto& entry) {
+    return std::ranges::any_of(entry.second, [this](auto& fence) {
+      return fence.ends_hold || (fence.gate && (wake_executor_ || !fence.gate->is_open()));
     });
   });
 }
@@ -178,7 +191,7 @@ bool Completions::end_work_of(std::deque<CompletionFence>& fences) {
 void Completions::end_work(const CompletionFence& fence) {
   if (fence.gate) {
     fence.use->ended_fence = fence.work.number;
-    fence.gate->complete(fence.work);
+    fence.gate->complete(fence.work, fence.use->backlog);
   }
   if (!fence.ends_hold) return;
   ended_holds_.push_back(fence.stream);

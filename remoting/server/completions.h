@@ -85,6 +85,7 @@ class Completions {
   bool completed(const CompletionFence& fence);
   bool is_running(const CompletionFence& fence) const;
   bool end_running();
+  bool may_block() const;
   bool cannot_publish() const { return publishing_ || !s_.link.has_room(); }
   bool has_work_to_end() const;
   bool end_work();

@@ -38,7 +38,7 @@ Executor::Executor(Session& s)
       completions_(s),
       fences_(s, queues_, completions_),
       workers_(s.cu),
-      pipeline_{s, queues_, fences_, workers_, {}, false, {}, {}},
+      pipeline_{s, queues_, fences_, workers_, {}, false, {}, {}, false},
       suspension_(pipeline_) {}
 
 void Executor::wake() {
@@ -64,7 +64,8 @@ void Executor::advance() {
     progress_ = completions_.progress();
     end_holds();
     if (s_.turns) s_.turns->begin_pass();
-    queues_.run_ready();
+    pipeline_.keeps_work = suspension_.keeps_work();
+    if (!suspension_.has_drained()) queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
   if (s_.turns) s_.turns->end_pass();
@@ -160,7 +161,8 @@ bool Executor::holds_records(const Input& input) {
   bool ends = wire::next_record(input.bytes.data() + input.used, input.bytes.size() - input.used,
                                 first) > 0 &&
               first.opcode == (uint16_t)wire::Op::end_session;
-  return !(ends && suspension_.is_suspended()) && suspension_.holds(!input.empty());
+  return !(ends && suspension_.is_suspended()) &&
+         suspension_.holds(!input.empty() || !queues_.idle());
 }
 
 // Takes no more records than the client may have under way, and waits for a change. False when the

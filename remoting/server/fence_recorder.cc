@@ -111,6 +111,7 @@ void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFen
     fence.gate = st.gate;
     fence.work = st.gate->add_fence(st.unfenced);
     st.newest_fence = fence.work.number;
+    st.use->backlog.add_fence(fence.work.records);
   }
   fence.context = st.context;
   fence.stream = st.id;

@@ -40,6 +40,7 @@ struct Pipeline {
   bool leaving = false;                                 // the client ended the session
   std::deque<ContextRequest> contexts;                  // oldest first
   RecordParts parts;
+  bool keeps_work = false;  // records with work of the GPU wait for the end of a suspension
 };
 
 inline bool has_charged_context(const Pipeline& p) {

@@ -43,6 +43,10 @@ class StreamQueues {
   bool idle() const { return queues_.empty(); }
   bool busy(uint32_t queue) const { return queues_.count(queue); }
   bool held(uint32_t queue) const;
+  // True if a barrier or a change of an executable graph is parked, for which its caller may wait.
+  bool has_call() const {
+    return !queues_.empty() && (busy(kBarrier) || queues_.rbegin()->first >= kChanges);
+  }
   uint64_t parked_bytes() const { return parked_bytes_; }
   // A stream of which too many bytes are parked, or no longer.
   struct PauseChange {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "server/backlog.h"
+
 namespace busbar::server {
 
 struct StreamUse {
@@ -13,6 +15,7 @@ struct StreamUse {
   uint64_t submitted = 0;                  // records given to the driver; executor thread only
   std::atomic<uint64_t> completed{0};      // of those, known to be complete
   std::atomic<uint64_t> ended_fence{0};    // number of the newest fence for the gate that completed
+  Backlog backlog;
 };
 
 }  // namespace busbar::server

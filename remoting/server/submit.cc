@@ -52,14 +52,29 @@ void hold_until_ended(Pipeline& p, StreamState& st, uint64_t position) {
   p.fences.record(st, position, std::move(fence));
 }
 
+// Work may wait for a later record. The program may submit that one only after a call that waits for
+// records to be submitted, not for their end.
+bool backlog_has_room(const Pipeline& p, const StreamState& st) {
+  return st.use->backlog.has_room(st.unfenced.records) || p.session.work_waits ||
+         p.queues.has_call();
+}
+
+bool needs_fence(const StreamState& st) {
+  return st.gate->is_open() ? st.use->backlog.needs_fence(st.unfenced.records)
+                            : st.gate->needs_fence(st.unfenced);
+}
+
 Outcome submit_to_stream(Pipeline& p, Record& r) {
   StreamState* st = p.session.stream(r.head.stream);
   if (!st) return Outcome::done;
   p.session.use_context(st->context);
   if (!driver_has_room(p, *st)) return Outcome::waits;
-  TurnGate* gate = r.operation->uses_gpu && !st->capturing ? st->gate : nullptr;
+  bool uses_gpu = r.operation->uses_gpu && !st->capturing;
+  if (uses_gpu && p.keeps_work) return Outcome::waits;
+  TurnGate* gate = uses_gpu ? st->gate : nullptr;
   uint64_t key = gate && !gate->is_open() ? work_key(r) : 0;
-  if (gate && !gate->may_submit({key, r.position, st->newest_fence, st->use->ended_fence}))
+  if (gate && !gate->may_submit({key, r.position, st->newest_fence, st->use->ended_fence,
+                                 backlog_has_room(p, *st)}))
     return Outcome::waits;
   if (gate) gate->add(st->unfenced, key);
   st->works = gate;
@@ -75,7 +90,7 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
     else
       gate->remove_newest(st->unfenced);  // nothing since its newest fence: the record runs again
   }
-  if (gate && gate->needs_fence(st->unfenced)) p.fences.record_last(*st);
+  if (gate && needs_fence(*st)) p.fences.record_last(*st);
   return outcome;
 }
 

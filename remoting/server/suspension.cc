@@ -43,7 +43,6 @@ const char* Suspension::pending_work() const {
   if (s.active_captures) return "a stream is being captured";
   if (!p_.host_functions.empty()) return "a host function of the program runs";
   if (s.posted_bytes || !p_.contexts.empty()) return "a call of the program runs";
-  if (!p_.queues.idle()) return "a copy waits for data, or work for a turn";
   if (!p_.fences.completions().idle()) return "work of the GPU has not ended";
   return nullptr;
 }
@@ -51,7 +50,11 @@ const char* Suspension::pending_work() const {
 // Work may wait for a later record, which therefore must run.
 bool Suspension::may_hold_while_draining() const {
   Session& s = p_.session;
-  return !s.active_captures && p_.host_functions.empty() && !s.work_waits && p_.queues.idle();
+  return !s.active_captures && p_.host_functions.empty() && !s.work_waits;
+}
+
+bool Suspension::keeps_work() const {
+  return is_draining() && !p_.session.work_waits;
 }
 
 bool Suspension::drain() {

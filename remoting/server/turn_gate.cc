@@ -139,10 +139,13 @@ bool TurnGate::needs_fence(const WorkBatch& batch) const {
          batch.newest.longest >= kOwnFenceNs || batch.keys == WorkBatch::kKeys || used_single();
 }
 
-void TurnGate::complete(const WorkBatch& batch) {
+void TurnGate::complete(const WorkBatch& batch, Backlog& backlog) {
   int64_t now = clock_();
   int64_t took = now - std::max(batch.since, std::exchange(completed_at_, now));
-  if (batch.records) learn(batch, took);
+  if (batch.records) {
+    learn(batch, took);
+    backlog.complete(batch.records, batch.since, now);
+  }
   std::lock_guard lock(fenced_mutex_);
   completed_.fetch_add(1, std::memory_order_relaxed);
   if (batch.number <= late_fence_) late_fences_.fetch_sub(1, std::memory_order_release);
@@ -176,9 +179,10 @@ void TurnGate::learn(const WorkBatch& batch, int64_t took) {
 // ---- turns ----
 
 bool TurnGate::may_submit(const WorkRecord& record) {
-  if (is_open()) return true;
+  if (is_open()) return record.has_room;
   TurnState state = control::state_of_word(observe());
-  if (state == TurnState::open || (holds_ && admits(state, record))) return true;
+  if (state == TurnState::open) return record.has_room;
+  if (holds_ && admits(state, record)) return true;
   blocked_.store(true, std::memory_order_relaxed);
   if (!holds_) ask();
   return false;

@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "control/turn_messages.h"
+#include "server/backlog.h"
 #include "server/work_times.h"
 
 namespace busbar::server {
@@ -38,6 +39,7 @@ struct WorkRecord {
   uint64_t position = 1;      // in the order of the session
   uint64_t newest_fence = 0;  // of its stream: the numbers of the newest fence,
   uint64_t ended_fence = 0;   // and of the newest one that has completed
+  bool has_room = true;       // in the backlog of its stream, which counts while the gate is open
 };
 
 class TurnGate {
@@ -48,7 +50,7 @@ class TurnGate {
   TurnGate(uint32_t partition, Send send, void* context, Clock clock = monotonic_ns)
       : partition_(partition), send_(send), context_(context), clock_(clock) {}
 
-  // True while no bound is in force.
+  // True while work needs no turn.
   bool is_open() const { return state() == control::TurnState::open; }
   // True if a record with work may be submitted. Otherwise it waits: for a turn, for which this
   // asks the arbiter, or for earlier work to end.
@@ -75,8 +77,8 @@ class TurnGate {
   bool is_draining() const;  // the turn is over, and work may still run
 
   // ---- any thread ----
-  // The fence behind a batch has completed. For one thread at a time.
-  void complete(const WorkBatch& batch);
+  // The fence behind a batch has completed. `backlog`: of its stream. For one thread at a time.
+  void complete(const WorkBatch& batch, Backlog& backlog);
   // Replaces the source of turns: `word` is valid for ever. A new source knows nothing of this
   // gate.
   void use(const std::atomic<uint32_t>* word);

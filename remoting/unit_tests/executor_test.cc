@@ -360,5 +360,71 @@ TEST_F(ExecutorTest, ClientThatDoesNotPauseLosesItsSession) {
   EXPECT_LE(bytes, wire::kMaxHeldBytes);
 }
 
+uint32_t g_fills = 0;
+CUresult count_fill(CUdeviceptr, unsigned char, size_t, CUstream) {
+  ++g_fills;
+  return CUDA_SUCCESS;
+}
+
+// A session that has the GPU for itself, and a GPU that ends nothing before the test lets it.
+class ExecutorBacklogTest : public ExecutorTest {
+ protected:
+  ExecutorBacklogTest() {
+    t.session->turns = &turns;
+    t.cu.cuMemsetD8Async = count_fill;
+    fuzz::g_events_pending = true;
+    g_fills = 0;
+    create_context(kLegacy);
+    for (uint32_t i = 0; i < kFills; ++i) fill();
+    executor.advance();
+  }
+  ~ExecutorBacklogTest() override { fuzz::g_events_pending = false; }
+  void fill() {
+    wire::Encoder<> e((wire::Op)kFill, 1, kLegacy);
+    e.put<uint64_t>(4096).put<uint8_t>(0).put<uint64_t>(4096);
+    EXPECT_TRUE(process(e));
+  }
+  bool process(wire::Encoder<>& e) {
+    uint64_t used = 0;
+    return executor.process(e.finish(), e.size(), used);
+  }
+  // spec/cuda_driver.spec: cuMemsetD8Async and cuGraphExecMemsetNodeSetParams
+  static constexpr uint16_t kFill = 0x0001, kChange = 0x0048;
+  static constexpr uint32_t kFills = 10;
+  Turns turns{1};
+};
+
+TEST_F(ExecutorBacklogTest, WorkOverItWaitsForTheEndOfEarlierWork) {
+  EXPECT_EQ(g_fills, Backlog::kFirst);
+  fuzz::g_events_pending = false;
+  executor.advance();
+  EXPECT_EQ(g_fills, kFills);
+}
+
+// What ends the work may come behind the barrier.
+TEST_F(ExecutorBacklogTest, BarrierDoesNotWaitForTheEndOfWork) {
+  EXPECT_TRUE(send(wire::Op::destroy_event, 0, {99}));
+  executor.advance();
+  EXPECT_EQ(g_fills, kFills);
+}
+
+TEST_F(ExecutorBacklogTest, ChangeOfAGraphDoesNotWaitForTheEndOfWork) {
+  wire::Encoder<> launch(wire::Op::launch_graph, 1, kLegacy);
+  launch.put<uint64_t>(1);
+  EXPECT_TRUE(process(launch));
+  EXPECT_EQ(g_fills, Backlog::kFirst);
+  wire::Encoder<> change((wire::Op)kChange, 1, 0);
+  change.put<uint64_t>(7).put<uint64_t>(1).put<uint64_t>(1);
+  EXPECT_TRUE(process(change));
+  executor.advance();
+  EXPECT_EQ(g_fills, kFills);
+}
+
+TEST_F(ExecutorBacklogTest, SessionWhoseWorkMayWaitForALaterRecordHasNone) {
+  t.session->work_waits = true;
+  executor.advance();
+  EXPECT_EQ(g_fills, kFills);
+}
+
 }  // namespace
 }  // namespace busbar::server

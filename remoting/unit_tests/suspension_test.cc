@@ -83,5 +83,23 @@ TEST_F(SuspensionTest, SessionThatTheLauncherDoesNotCallSuspendedGoesOn) {
   answer(receive(LedgerOp::resumed), true);
 }
 
+// Such as work for a turn, or a copy whose data has not come.
+TEST_F(SuspensionTest, RecordsThatHaveNotBegunDoNotPreventIt) {
+  StreamState st;
+  st.id = 16;
+  Record r;
+  r.head.bytes = sizeof r.head;
+  Dependencies data{.transfer = 1, .bytes = 1};
+  EXPECT_TRUE(queues.park(st, r, data));
+  suspension.request(kPatienceMs, kHostBytes);
+  EXPECT_TRUE(suspension.holds(true));
+  EXPECT_TRUE(suspension.has_drained());
+  answer(receive(LedgerOp::suspended), true);
+  ASSERT_TRUE(comes_true(&Suspension::is_suspended));
+  EXPECT_TRUE(suspension.holds(true));
+  EXPECT_FALSE(suspension.is_suspended()) << "they run when the memory is back";
+  answer(receive(LedgerOp::resumed), true);
+}
+
 }  // namespace
 }  // namespace busbar::server

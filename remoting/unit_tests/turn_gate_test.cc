@@ -38,7 +38,7 @@ class TurnGateTest : public testing::Test {
   // All fences complete after so many nanoseconds.
   void complete_all(int64_t after = 0) {
     g_now += after;
-    for (auto& batch : fences) gate.complete(batch);
+    for (auto& batch : fences) gate.complete(batch, backlog);
     fences.clear();
   }
   // In a turn, measures a kernel.
@@ -57,6 +57,7 @@ class TurnGateTest : public testing::Test {
                 },
                 this, [] { return g_now; }};
   std::vector<WorkBatch> fences;
+  Backlog backlog;
 };
 
 TEST_F(TurnGateTest, OpenGateSubmitsWithoutBoundAndSendsNothing) {

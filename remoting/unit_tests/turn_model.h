@@ -295,10 +295,11 @@ class Session {
     if (!st.unfenced.has_work()) return;
     auto work = gate.add_fence(st.unfenced);
     st.newest_fence = work.number;
+    st.use->backlog.add_fence(work.records);
     push(st.id, {Item::fence, 0, 0, 0, [this, work, use = st.use] {
                    events_.after(kNotice, [this, work, use] {
                      use->ended_fence = work.number;
-                     gate.complete(work);
+                     gate.complete(work, use->backlog);
                      pass();
                    });
                  }});
@@ -319,6 +320,10 @@ class Session {
                  }});
     return server::Outcome::done;
   }
+  bool needs_fence(const server::StreamState& st) const {
+    return gate.is_open() ? st.use->backlog.needs_fence(st.unfenced.records)
+                          : gate.needs_fence(st.unfenced);
+  }
   void push(uint32_t stream, Item item) { process_.streams[stream].push_back(std::move(item)); }
   server::Outcome run(server::Record& r) {
     Step step;
@@ -331,14 +336,15 @@ class Session {
     bool counts = step.kind == Item::work || (step.kind == Item::wait && counts_waits);
     bool has_key = !gate.is_open() && planted_ != Planted::count_of_work;
     uint64_t key = has_key ? step.key : 0;
-    server::WorkRecord record{key, step.position, st.newest_fence, st.use->ended_fence};
+    server::WorkRecord record{key, step.position, st.newest_fence, st.use->ended_fence,
+                              st.use->backlog.has_room(st.unfenced.records)};
     if (counts && !gate.may_submit(record)) return server::Outcome::waits;
     if (counts) gate.add(st.unfenced, key);
     push(st.id, {step.kind, step.flag, step.kind == Item::work ? step.length : 0, step.key, [this] {
                    --unfinished;
                    wake();
                  }});
-    if (counts && gate.needs_fence(st.unfenced)) record_fence(st);
+    if (counts && needs_fence(st)) record_fence(st);
     return server::Outcome::done;
   }
 

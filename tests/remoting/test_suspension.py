@@ -256,6 +256,19 @@ def test_suspension_of_a_session_with_work_is_abandoned_with_the_reason(
         assert p.tell(f"digest {number}") == before
 
 
+def test_session_is_suspended_before_all_of_its_submitted_work_has_run(node: LocalNode) -> None:
+    """It has minutes of work, of which the GPU has a part."""
+    with program(node) as p:
+        source, target = (p.allocate("cuMemAlloc", BLOCK, seed) for seed in (7, 0))
+        assert p.tell(f"capture {source} {target}") == "ok"
+        assert p.tell("launches 40000") == "ok"
+        (session,) = session_ids(node)
+        node.control.suspend(session, WAIT_SECONDS)
+        await_state(node, session, "none")
+        assert suspension_of(node, session) is None  # an abandoned one has a reason
+        assert p.tell(f"digest {target}").split()[0] == digest(contents(BLOCK, 7))
+
+
 def test_session_that_allocates_before_it_is_idle_is_not_suspended(node: LocalNode) -> None:
     """It would save more than the host memory that it is charged for."""
     with program(node) as p:

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include "check.h"
 
-enum { BEHIND = 3000 };
+enum { BEHIND = 3000, FOR_EACH_KERNEL = 100, KERNELS = BEHIND / FOR_EACH_KERNEL };
 
 static CUstream stream;
 static CUdeviceptr word;
@@ -27,10 +27,21 @@ static void kernel(void) {
   OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, params, 0));
 }
 
-/* More than the launch queue of a driver holds: the session server waits in the driver. */
+/* More events than the queue of a stream holds in the driver: the session server waits in the
+ * driver. Kernels of other streams tell how many of them it has recorded. */
 static void full_queue(void) {
+  CUstream counting[KERNELS];
+  CUevent event;
+  CUdeviceptr count;
+  for (int i = 0; i < KERNELS; ++i) OK(cuStreamCreate(&counting[i], CU_STREAM_NON_BLOCKING));
+  OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  OK(cuMemAlloc(&count, 4));
   kernel();
-  for (int i = 0; i < BEHIND; ++i) OK(launch_bump(word, 1, 1, 1, stream));
+  for (int i = 0; i < BEHIND; ++i) {
+    if (i % FOR_EACH_KERNEL == 0)
+      OK(launch_bump(count, 1, 1, 1, counting[i / FOR_EACH_KERNEL]));
+    OK(cuEventRecord(event, stream));
+  }
 }
 
 static void graph(void) {
