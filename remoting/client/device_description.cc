@@ -8,26 +8,21 @@
 #include <cstring>
 
 #include "client/arena_addresses.h"
-#include "client/context.h"
+#include "client/device.h"
 #include "visible_devices.h"
 
 namespace busbar::client {
 
 namespace {
-uint32_t primary_context_id(const Device* d) {
-  Context* c = d->primary;
-  return c ? c->id : 0;
-}
-
 std::unique_ptr<Heap> make_heap(Device* d, uint64_t at, uint64_t bytes) {
   auto lease = [d](uint64_t where, uint64_t n, bool asks) {
     uint64_t id = d->link->next_id();
-    wire::Encoder<> e(wire::Op::lease_memory, primary_context_id(d));
+    wire::Encoder<> e(wire::Op::lease_memory, 0);
     e.put(id).put(d->remote).put<uint32_t>(asks).put(where).put(n);
     return (CUresult)d->link->call(id, e.finish(), e.size()).status;
   };
   auto return_lease = [d](uint64_t where, uint64_t n) {
-    wire::Encoder<> e(wire::Op::return_memory, primary_context_id(d));
+    wire::Encoder<> e(wire::Op::return_memory, 0);
     e.put(where).put(n);
     d->link->submit(e.finish(), e.size());
   };
