@@ -28,14 +28,14 @@ CUresult add_conditional_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d,
   added->params.phGraph_out = p.phGraph_out = added->bodies.data();
   auto model = model_of(g);
   MutexLock lock(model->mutex);
-  model->conditionals.push_back(std::move(added));
+  model->contents.conditionals.push_back(std::move(added));
   return CUDA_SUCCESS;
 }
 
 CUresult get_conditional_params(CUgraph g, CUgraphNode n, CUDA_CONDITIONAL_NODE_PARAMS& p) {
   auto model = model_of(g);
   MutexLock lock(model->mutex);
-  for (auto& c : model->conditionals)
+  for (auto& c : model->contents.conditionals)
     if (c->node == n) {
       p = c->params;
       return CUDA_SUCCESS;

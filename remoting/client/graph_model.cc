@@ -25,8 +25,8 @@ std::shared_ptr<GraphModel> find_or_create(const void* handle) {
   return m;
 }
 
-// Return the graphs inside nodes, or inside node `n` only.
-std::vector<CUgraph> graphs_inside(const GraphContents& contents, CUgraphNode n = nullptr) {
+// Return the graphs inside nodes, or inside node `n` if it is not null.
+std::vector<CUgraph> graphs_inside(const GraphContents& contents, CUgraphNode n) {
   std::vector<CUgraph> inside;
   for (auto& [node, child] : contents.children)
     if (!n || node == n) inside.push_back(child);
@@ -35,13 +35,16 @@ std::vector<CUgraph> graphs_inside(const GraphContents& contents, CUgraphNode n 
   return inside;
 }
 
-GraphContents contents_of(CUgraph g) {
-  auto model = model_of(g);
-  MutexLock lock(model->mutex);
-  return *model;
+GraphContents contents_of(GraphModel& model) {
+  MutexLock lock(model.mutex);
+  return model.contents;
 }
 
-void append_contents(GraphModel& to, const GraphContents& from, bool conditional) {
+GraphContents contents_of(CUgraph g) {
+  return contents_of(*model_of(g));
+}
+
+void append_contents(GraphContents& to, const GraphContents& from, bool conditional) {
   for (HostCopy copy : from.copies) {
     copy.conditional |= conditional;
     to.copies.push_back(copy);
@@ -55,7 +58,8 @@ void append_contents(GraphModel& to, const GraphContents& from, bool conditional
 
 // The objects of graphs inside come first: NVIDIA's driver releases them first.
 void share_all_user_objects(CUgraph from, const void* to) {
-  for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+  for (CUgraph inside : graphs_inside(contents_of(from), nullptr))
+    share_all_user_objects(inside, to);
   share_user_objects(from, to);
 }
 }  // namespace
@@ -79,21 +83,24 @@ void set_model(CUgraph g, std::shared_ptr<GraphModel> model) {
 
 void merge_model(GraphModel& to, GraphModel& from, bool replace) {
   if (&to == &from) return;
-  MemoryNodes replaced;  // released after the locks
-  std::scoped_lock lock(to.mutex, from.mutex);
+  GraphContents added;
+  append_contents(added, contents_of(from), false);
+  MemoryNodes replaced;  // released after the lock
+  MutexLock lock(to.mutex);
   if (replace) {
-    to.copies.clear();
-    to.events.clear();
-    replaced.swap(to.memory);
+    to.contents.copies.clear();
+    to.contents.events.clear();
+    replaced.swap(to.contents.memory);
   }
-  append_contents(to, from, false);
+  append_contents(to.contents, added, false);
 }
 
 void describe_clone(CUgraph from, CUgraph to) {
   GraphContents contents = contents_of(from);
   auto children = std::exchange(contents.children, {});
-  auto model = std::make_shared<GraphModel>();
-  append_contents(*model, contents, false);
+  GraphContents copied;
+  append_contents(copied, contents, false);
+  auto model = std::make_shared<GraphModel>(std::move(copied));
   set_model(to, model);
   share_user_objects(from, to);
   for (auto& c : contents.conditionals)
@@ -104,7 +111,7 @@ void describe_clone(CUgraph from, CUgraph to) {
     if (cuGraphNodeFindInClone(&n, node, to) || cuGraphChildGraphNodeGetGraph(n, &copy)) continue;
     describe_clone(child, copy);
     MutexLock lock(model->mutex);
-    model->children[n] = copy;
+    model->contents.children[n] = copy;
   }
 }
 
@@ -120,23 +127,27 @@ void hold_user_objects(CUgraphExec e, CUgraph g) {
 }
 
 bool has_memory_nodes(CUgraph g) {
-  auto model = model_of(g);
-  MutexLock lock(model->mutex);
-  return !model->memory.empty();
+  return has_memory_nodes(*model_of(g));
+}
+
+bool has_memory_nodes(GraphModel& model) {
+  MutexLock lock(model.mutex);
+  return !model.contents.memory.empty();
 }
 
 void remove_node(GraphModel& model, CUgraphNode n) {
   MutexLock lock(model.mutex);
   model.queried_params.erase(n);
-  model.children.erase(n);
-  std::erase_if(model.copies, [n](auto& c) { return c.node == n; });
-  std::erase_if(model.events, [n](auto& e) { return e.node == n; });
-  std::erase_if(model.conditionals, [n](auto& c) { return c->node == n; });
+  GraphContents& contents = model.contents;
+  contents.children.erase(n);
+  std::erase_if(contents.copies, [n](auto& c) { return c.node == n; });
+  std::erase_if(contents.events, [n](auto& e) { return e.node == n; });
+  std::erase_if(contents.conditionals, [n](auto& c) { return c->node == n; });
 }
 
-RemovedGraphs::RemovedGraphs(GraphModel& model, CUgraphNode n) {
+void RemovedGraphs::remove_inside(GraphModel& model, CUgraphNode n) {
   MutexLock lock(model.mutex);
-  auto inside = graphs_inside(model, n);
+  auto inside = graphs_inside(model.contents, n);
   lock.unlock();
   for (CUgraph g : inside) remove(g);
 }
@@ -149,8 +160,7 @@ void RemovedGraphs::remove(const void* handle) {
   if (entry) state.model = std::move(entry.mapped());
   auto model = state.model;
   states_.push_back(std::move(state));
-  if (model)
-    for (CUgraph inside : graphs_inside(*model)) remove(inside);
+  if (model) remove_inside(*model, nullptr);
 }
 
 static Launches launches_of(GraphModel& model) {

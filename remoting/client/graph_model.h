@@ -1,16 +1,16 @@
 // The client's part of a graph: host memory that its copies read and write, host functions, and the
 // graphs inside its nodes. All else is kept by the node.
 //
-// Thread safety: all functions may be called from any thread. GraphModel::mutex guards the members
-// of a model and is not held during a wait, because host functions of the graph need it; the
-// registry of models and the mutexes of user objects and links may be taken under it. merge_model()
-// takes the mutexes of two models at once, deadlock-free.
+// Thread safety: all functions may be called from any thread. GraphModel::mutex is not held during
+// a wait, because host functions of the graph need it. The mutexes of user objects and links may be
+// taken under it.
 #pragma once
 #include <cuda.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "client/graph_lifetime.h"
@@ -57,8 +57,10 @@ struct GraphContents {
   MemoryNodes memory;
 };
 
-struct GraphModel : GraphContents {
+struct GraphModel {
+  explicit GraphModel(GraphContents all = {}) : contents(std::move(all)) {}
   Mutex mutex;
+  GraphContents contents GUARDED_BY(mutex);
   std::map<CUgraphNode, NodeParams> queried_params GUARDED_BY(mutex);
   std::weak_ptr<GraphModel> exec GUARDED_BY(mutex);  // the newest executable graph of a graph
   bool frees_first GUARDED_BY(mutex) = false;        // of an executable graph: AUTO_FREE_ON_LAUNCH
@@ -84,6 +86,7 @@ void hold_user_objects(CUgraphExec e, CUgraph g);
 // Return whether a graph allocates or frees memory. CUDA permits no clones of it, no use in a child
 // graph node, and no removal of nodes and edges.
 bool has_memory_nodes(CUgraph g);
+bool has_memory_nodes(GraphModel& model);
 // Removes what a destroyed node has added to the model of its graph.
 void remove_node(GraphModel& model, CUgraphNode n);
 
@@ -94,7 +97,7 @@ class RemovedGraphs {
   // A graph, with the graphs inside its nodes, or an executable graph.
   explicit RemovedGraphs(const void* handle) { remove(handle); }
   // The graphs inside a node of a graph.
-  RemovedGraphs(GraphModel& model, CUgraphNode n);
+  RemovedGraphs(GraphModel& model, CUgraphNode n) { remove_inside(model, n); }
   // Ends the removal with the result of the node: releases the state on success, restores it on
   // failure. Returns `result`.
   CUresult finish(CUresult result);
@@ -106,6 +109,7 @@ class RemovedGraphs {
     std::shared_ptr<GraphModel> model;
   };
   void remove(const void* handle);
+  void remove_inside(GraphModel& model, CUgraphNode n);
   std::vector<State> states_;
 };
 

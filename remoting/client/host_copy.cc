@@ -13,7 +13,7 @@ CUresult add_host_copy(Call& call, GraphModel& model, bool in, const Rows& rows,
   call.send_and_wait(e.finish(), e.size());
   if (call.status()) return call.status();
   MutexLock lock(model.mutex);
-  model.copies.push_back({staging, in, false, rows, node});
+  model.contents.copies.push_back({staging, in, false, rows, node});
   call.link()->register_staging(staging, rows);
   return CUDA_SUCCESS;
 }

@@ -88,7 +88,7 @@ void run_in_graph(uint64_t id, uint64_t round) {
   std::vector<HostCopy> copies;
   {
     MutexLock model_lock(f.model->mutex);
-    copies = f.model->copies;
+    copies = f.model->contents.copies;
   }
   for (auto& c : copies)
     if (c.in) send_graph_input_now(f.link, c);

@@ -30,7 +30,7 @@ API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgrap
   if (!r) {
     auto model = model_of(g);
     MutexLock lock(model->mutex);
-    model->events.push_back({event, *out});
+    model->contents.events.push_back({event, *out});
   }
   return r;
 }

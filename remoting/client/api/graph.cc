@@ -40,7 +40,7 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model,
   if (CUresult r = call.send(e.finish(), e.size())) return r;
   MutexLock model_lock(model.mutex);
   if (model.has_objects) model.launches.add(call.stream(), call.stream()->progress.last);
-  for (auto& recorded : model.events)
+  for (auto& recorded : model.contents.events)
     if (Event* event = session()->events.get(recorded.event)) {
       MutexLock lock(event->mutex);
       event->stream = retain(call.stream());
@@ -73,7 +73,7 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   if (!home_of(ObjectKind::exec, (uint64_t)exec).link) return CUDA_ERROR_INVALID_VALUE;
   auto model = model_of(exec);
   if (auto capture = call.stream()->capturing ? capture_of(*call.stream()) : nullptr) {
-    if (!model->memory.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (has_memory_nodes(*model)) return CUDA_ERROR_NOT_SUPPORTED;
     merge_model(*capture->model, *model, false);
     wire::Encoder<> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
     e.put((uint64_t)exec).put<uint64_t>(0);
@@ -81,13 +81,13 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   }
   // Nothing waits with the lock of the model, which the host functions of the graph need.
   MutexLock lock(model->mutex);
-  HostCopies copies = model->copies;
+  HostCopies copies = model->contents.copies;
   lock.unlock();
   if (std::ranges::any_of(copies, [](auto& c) { return c.in || c.conditional; }))
     if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
   lock.lock();
-  if (!model->memory.empty())
-    if (CUresult r = launch_memory_nodes(model->memory, model->frees_first)) return r;
+  if (const MemoryNodes& memory = model->contents.memory; !memory.empty())
+    if (CUresult r = launch_memory_nodes(memory, model->frees_first)) return r;
   lock.unlock();
   bool mapped = copies_mapped_memory(copies);
   if (mapped)
@@ -106,7 +106,7 @@ API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
 API CUresult cuGraphDestroyNode(CUgraphNode n) {
   if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED;
   auto model = model_of_node(n);
-  if (!model->memory.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_memory_nodes(*model)) return CUDA_ERROR_NOT_SUPPORTED;
   RemovedGraphs removed(*model, n);
   CUresult r = removed.finish(send_cuGraphDestroyNode(n));
   if (!r) remove_node(*model, n);
@@ -134,7 +134,7 @@ API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraph
   describe_clone(child, copy);
   auto model = model_of(g);
   MutexLock lock(model->mutex);
-  model->children[*out] = copy;
+  model->contents.children[*out] = copy;
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {

@@ -57,7 +57,7 @@ void drop_host_copy(CUgraphNode n, GraphModel& model) {
   d.get<CUDA_MEMCPY3D>();
   uint32_t staging = d.get<uint32_t>();
   MutexLock lock(model.mutex);
-  std::erase_if(model.copies,
+  std::erase_if(model.contents.copies,
                 [&](auto& c) { return c.node == n || (staging && c.staging == staging); });
 }
 
@@ -83,10 +83,11 @@ CUresult set_copy_node(const NodeTarget& target, const CUDA_MEMCPY3D* p, GraphMo
   CUresult r = finish_node_request(call, e, target, out);
   MutexLock lock(model.mutex);
   if (!r && out)
-    for (auto& known : model.copies)
+    for (auto& known : model.contents.copies)
       if (known.staging == staging) known.node = *out;
   if (r)
-    std::erase_if(model.copies, [&](auto& known) { return staging && known.staging == staging; });
+    std::erase_if(model.contents.copies,
+                  [&](auto& known) { return staging && known.staging == staging; });
   return r;
 }
 
@@ -139,7 +140,7 @@ CUresult get_copy_params(CUgraphNode n, CUDA_MEMCPY3D& p) {
   if (!d.ok() || !staging) return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   auto model = model_of_node(n);
   MutexLock lock(model->mutex);
-  for (auto& c : model->copies) {
+  for (auto& c : model->contents.copies) {
     if (c.staging != staging) continue;
     if (c.in) {
       p.srcHost = c.rows.base;

@@ -20,7 +20,7 @@ static CUresult add_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size
   if (CUresult r = cuGraphAddEmptyNode(out, g, d, n)) return r;
   auto model = model_of(g);
   MutexLock lock(model->mutex);
-  model->memory[*out] = std::move(node);
+  model->contents.memory[*out] = std::move(node);
   return CUDA_SUCCESS;
 }
 
@@ -30,8 +30,9 @@ static CUresult find_node(CUgraphNode n, bool frees, MemoryNode& out) {
   if (!home_of(ObjectKind::node, (uint64_t)n).link) return CUDA_ERROR_INVALID_VALUE;
   auto model = model_of_node(n);
   MutexLock lock(model->mutex);
-  auto it = model->memory.find(n);
-  if (it == model->memory.end() || it->second.frees != frees) return CUDA_ERROR_INVALID_VALUE;
+  const MemoryNodes& memory = model->contents.memory;
+  auto it = memory.find(n);
+  if (it == memory.end() || it->second.frees != frees) return CUDA_ERROR_INVALID_VALUE;
   out = it->second;
   return CUDA_SUCCESS;
 }
@@ -91,8 +92,9 @@ API CUresult cuGraphNodeGetType(CUgraphNode n, CUgraphNodeType* type) {
   if (CUresult r = send_cuGraphNodeGetType(n, type)) return r;
   auto model = model_of_node(n);
   MutexLock lock(model->mutex);
-  auto it = model->memory.find(n);
-  if (it != model->memory.end())
+  const MemoryNodes& memory = model->contents.memory;
+  auto it = memory.find(n);
+  if (it != memory.end())
     *type = it->second.frees ? CU_GRAPH_NODE_TYPE_MEM_FREE : CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   return CUDA_SUCCESS;
 }
