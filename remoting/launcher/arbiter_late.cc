@@ -47,7 +47,7 @@ void Arbiters::apply_drained_before(Member& member, Place& place, Microseconds n
 }
 
 std::map<SessionId, uint32_t> Arbiters::too_late() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   std::map<SessionId, uint32_t> found;
   for (auto& [fd, member] : members_) {
     const Allocation& a = *member->allocation;

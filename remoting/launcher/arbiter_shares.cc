@@ -5,7 +5,7 @@
 namespace busbar::launcher {
 
 std::vector<control::ShareRecord> Arbiters::shares() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Microseconds now = clock_();
   std::vector<control::ShareRecord> found;
   for (auto& [id, a] : allocations_) {

@@ -57,7 +57,7 @@ bool Arbiters::watch(int fd) {
 }
 
 void Arbiters::set_allocation(const std::string& id, const control::Allocation& allocation) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   auto [it, added] = allocations_.try_emplace(id);
   Allocation& a = it->second;
   if (added) a.id.allocation = ++newest_allocation_;
@@ -70,7 +70,7 @@ void Arbiters::set_allocation(const std::string& id, const control::Allocation& 
 }
 
 void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   Microseconds now = clock_();
   for (auto& [id, a] : allocations_) {
     if (is_granted(id)) continue;
@@ -117,7 +117,7 @@ void Arbiters::join(Member& member, Microseconds now) {
 int Arbiters::connect(const Account& account) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
   auto member = std::make_unique<Member>();
   member->session = account.session;
@@ -143,12 +143,12 @@ int Arbiters::connect(const Account& account) {
 }
 
 bool Arbiters::is_connected(const SessionId& session) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   return sockets_.count(session);
 }
 
 Arbiters::Limit Arbiters::limit(const SessionId& session) {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   auto it = sockets_.find(session);
   if (it == sockets_.end()) return {};
   Member& member = *members_.at(it->second);
@@ -286,7 +286,7 @@ bool Arbiters::show_places(Gpu& gpu, Microseconds now) {
   Arbiter::Id holder = gpu.arbiter.holder();
   auto of_holder = places_on(gpu, holder);
   bool runs = holder && may_run(gpu, *of_holder.front().first->allocation);
-  auto show_each = [&](const auto& places) {
+  auto show_each = [&](const auto& places) REQUIRES(mutex_) {
     for (auto& [member, partition] : places)
       show(gpu, *member, partition, runs && member->allocation->id == holder, now);
     places_seen_ += places.size();
@@ -448,8 +448,13 @@ Microseconds Arbiters::first_deadline(Microseconds now) const {
   return next;
 }
 
+uint64_t Arbiters::places_seen() {
+  FairLock lock(mutex_);
+  return places_seen_;
+}
+
 Microseconds Arbiters::next_deadline() {
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   return first_deadline(clock_());
 }
 
@@ -466,7 +471,7 @@ void Arbiters::arm(Microseconds now) {
 void Arbiters::step(int timeout_ms) {
   epoll_event events[kEvents];
   int n = epoll_wait(epoll_, events, kEvents, timeout_ms);
-  std::lock_guard lock(mutex_);
+  FairLock lock(mutex_);
   for (int i = 0; i < n; ++i)
     if (events[i].data.fd != timer_) serve(events[i].data.fd);
   Microseconds now = clock_();

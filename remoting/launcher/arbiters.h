@@ -6,8 +6,8 @@
 // all of its GPUs together, without those that it has not used for some turns. A session that
 // breaks the protocol loses its connection; nothing that it sends changes more than its own place.
 //
-// Thread safety: run() belongs to one thread; the other members are for any thread. mutex_ guards
-// everything. Nothing blocks but run().
+// Thread safety: run() belongs to one thread; the other members are for any thread. Nothing blocks
+// but run().
 #pragma once
 #include <array>
 #include <bit>
@@ -60,8 +60,8 @@ class Arbiters {
   // The sessions whose work has been late for longer than their allocation permits while others had
   // or wanted a turn, with that limit in seconds. Defined in arbiter_late.cc.
   std::map<SessionId, uint32_t> too_late();
-  // Counts the places of sessions that step() has looked at. For tests: the thread of step() only.
-  uint64_t places_seen() const { return places_seen_; }
+  // Counts the places of sessions that step() has looked at. For tests.
+  uint64_t places_seen();
   // What each allocation received of the GPUs that were given in turns. Defined in
   // arbiter_shares.cc.
   std::vector<control::ShareRecord> shares();
@@ -134,67 +134,72 @@ class Arbiters {
     ReceivedShares received;
   };
   bool watch(int fd);
-  void find_places(Member& member);
-  void join(Member& member, Microseconds now);
-  void forget_settled(Microseconds now);
-  void forget(int fd);
-  void leave(Member& member, uint32_t partition, Microseconds now);
-  void serve(int fd);
-  bool take_notices(int fd, Member& member);
-  bool apply(Member& member, const control::TurnNotice& notice);
-  void apply_want(Member& member, Place& place, Microseconds now);
-  void apply_drained(Member& member, Place& place, bool wants, Microseconds now);
-  std::span<const Places::value_type> places_on(const Gpu& gpu, const Arbiter::Id& id);
-  std::vector<Gpu*> joint_gpus(const Allocation& allocation);
-  joint_turns::Group joint_group(const Allocation& allocation);
-  void update_joint(const Allocation& allocation);
-  void update_joint(const Gpu& gpu);
-  void want(Gpu& gpu, const Allocation& allocation, Microseconds now);
-  bool is_busy(const Gpu& gpu, const Arbiter::Id& id);
-  bool keeps_turn(const Gpu& gpu, const Allocation& allocation);
-  bool has_waiting(const Gpu& gpu, const Allocation& allocation);
-  bool may_run(const Gpu& gpu, const Allocation& holder);
-  void settle(Gpu& gpu, Microseconds now);
-  bool show_places(Gpu& gpu, Microseconds now);
-  void want_again(Gpu& gpu, Microseconds now);
-  void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now);
-  void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state);
+  void find_places(Member& member) REQUIRES(mutex_);
+  void join(Member& member, Microseconds now) REQUIRES(mutex_);
+  void forget_settled(Microseconds now) REQUIRES(mutex_);
+  void forget(int fd) REQUIRES(mutex_);
+  void leave(Member& member, uint32_t partition, Microseconds now) REQUIRES(mutex_);
+  void serve(int fd) REQUIRES(mutex_);
+  bool take_notices(int fd, Member& member) REQUIRES(mutex_);
+  bool apply(Member& member, const control::TurnNotice& notice) REQUIRES(mutex_);
+  void apply_want(Member& member, Place& place, Microseconds now) REQUIRES(mutex_);
+  void apply_drained(Member& member, Place& place, bool wants, Microseconds now) REQUIRES(mutex_);
+  std::span<const Places::value_type> places_on(const Gpu& gpu, const Arbiter::Id& id)
+      REQUIRES(mutex_);
+  std::vector<Gpu*> joint_gpus(const Allocation& allocation) REQUIRES(mutex_);
+  joint_turns::Group joint_group(const Allocation& allocation) REQUIRES(mutex_);
+  void update_joint(const Allocation& allocation) REQUIRES(mutex_);
+  void update_joint(const Gpu& gpu) REQUIRES(mutex_);
+  void want(Gpu& gpu, const Allocation& allocation, Microseconds now) REQUIRES(mutex_);
+  bool is_busy(const Gpu& gpu, const Arbiter::Id& id) REQUIRES(mutex_);
+  bool keeps_turn(const Gpu& gpu, const Allocation& allocation) REQUIRES(mutex_);
+  bool has_waiting(const Gpu& gpu, const Allocation& allocation) REQUIRES(mutex_);
+  bool may_run(const Gpu& gpu, const Allocation& holder) REQUIRES(mutex_);
+  void settle(Gpu& gpu, Microseconds now) REQUIRES(mutex_);
+  bool show_places(Gpu& gpu, Microseconds now) REQUIRES(mutex_);
+  void want_again(Gpu& gpu, Microseconds now) REQUIRES(mutex_);
+  void show(Gpu& gpu, Member& member, uint32_t partition, bool has_turn, Microseconds now)
+      REQUIRES(mutex_);
+  void show_word(Member& member, uint32_t partition, uint32_t turn, control::TurnState state)
+      REQUIRES(mutex_);
   // Of arbiter_late.cc:
   static bool is_late(const Place& place) {
     return place.late_from != Arbiter::kNever && place.stage != Stage::idle;
   }
-  void mark_overdue(Gpu& gpu, const Arbiter::Id& id, Microseconds now);
-  void update_late(Gpu& gpu, const Arbiter::Id& id, Microseconds now);
-  void apply_drained_before(Member& member, Place& place, Microseconds now);
+  void mark_overdue(Gpu& gpu, const Arbiter::Id& id, Microseconds now) REQUIRES(mutex_);
+  void update_late(Gpu& gpu, const Arbiter::Id& id, Microseconds now) REQUIRES(mutex_);
+  void apply_drained_before(Member& member, Place& place, Microseconds now) REQUIRES(mutex_);
   static void mark_changed(const Allocation& allocation);
-  std::vector<Gpu*> take_changed();
-  void mark_due(Microseconds now);
-  void advance_joint(const std::vector<Gpu*>& gpus, Microseconds now);
+  std::vector<Gpu*> take_changed() REQUIRES(mutex_);
+  void mark_due(Microseconds now) REQUIRES(mutex_);
+  void advance_joint(const std::vector<Gpu*>& gpus, Microseconds now) REQUIRES(mutex_);
   static void count_joint_turn(const Allocation& allocation);
-  void help_drain(const joint_turns::Group& group, const Allocation& allocation, Microseconds now);
-  void admit_single(const Allocation& allocation);
-  void advance_all(Microseconds now);
-  void tell_sessions();
-  bool has_turns() const;
-  void beat(Microseconds now);
-  void arm(Microseconds now);
-  Microseconds first_deadline(Microseconds now) const;
+  void help_drain(const joint_turns::Group& group, const Allocation& allocation, Microseconds now)
+      REQUIRES(mutex_);
+  void admit_single(const Allocation& allocation) REQUIRES(mutex_);
+  void advance_all(Microseconds now) REQUIRES(mutex_);
+  void tell_sessions() REQUIRES(mutex_);
+  bool has_turns() const REQUIRES(mutex_);
+  void beat(Microseconds now) REQUIRES(mutex_);
+  void arm(Microseconds now) REQUIRES(mutex_);
+  Microseconds first_deadline(Microseconds now) const REQUIRES(mutex_);
 
   const Clock clock_;
   const Arbiter::Carry carry_;
   const int epoll_, timer_;
   FairMutex mutex_;
-  std::map<std::string, Allocation> allocations_;
-  uint64_t newest_allocation_ = 0;                  // its number
-  std::map<int, std::unique_ptr<Member>> members_;  // by descriptor
-  std::vector<Member*> untold_;                     // of a change of the page
-  std::map<SessionId, int> sockets_;
-  std::map<GpuUuid, Gpu> gpus_;
-  std::map<const Allocation*, Microseconds> stalls_;  // when an ending joint turn is stalled
-  uint32_t beats_ = 1;
-  Microseconds next_beat_ = 0;
-  uint64_t places_seen_ = 0;
-  Microseconds armed_ = 0;  // what the timer is set to
+  std::map<std::string, Allocation> allocations_ GUARDED_BY(mutex_);
+  uint64_t newest_allocation_ GUARDED_BY(mutex_) = 0;                  // its number
+  std::map<int, std::unique_ptr<Member>> members_ GUARDED_BY(mutex_);  // by descriptor
+  std::vector<Member*> untold_ GUARDED_BY(mutex_);                     // of a change of the page
+  std::map<SessionId, int> sockets_ GUARDED_BY(mutex_);
+  std::map<GpuUuid, Gpu> gpus_ GUARDED_BY(mutex_);
+  // When an ending joint turn is stalled.
+  std::map<const Allocation*, Microseconds> stalls_ GUARDED_BY(mutex_);
+  uint32_t beats_ GUARDED_BY(mutex_) = 1;
+  Microseconds next_beat_ GUARDED_BY(mutex_) = 0;
+  uint64_t places_seen_ GUARDED_BY(mutex_) = 0;
+  Microseconds armed_ GUARDED_BY(mutex_) = 0;  // what the timer is set to
 };
 
 }  // namespace busbar::launcher

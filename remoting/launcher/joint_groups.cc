@@ -60,19 +60,21 @@ bool Arbiters::keeps_turn(const Gpu& gpu, const Allocation& allocation) {
   auto joint = joint_gpus(allocation);
   if (!std::ranges::count(joint, &gpu)) return false;
   bool waits_for_others = !gpu.arbiter.has_begun() && !gpu.arbiter.is_revoked();
-  return waits_for_others ||
-         std::ranges::any_of(joint, [&](Gpu* other) { return is_busy(*other, allocation.id); });
+  return waits_for_others || std::ranges::any_of(joint, [&](Gpu* other) REQUIRES(mutex_) {
+           return is_busy(*other, allocation.id);
+         });
 }
 
 // An allocation with joint turns waits on all of its GPUs if it waits on one.
 bool Arbiters::has_waiting(const Gpu& gpu, const Allocation& allocation) {
-  auto waits = [&](const Gpu& g) {
+  auto waits = [&](const Gpu& g) REQUIRES(mutex_) {
     return std::ranges::any_of(places_on(g, allocation.id), [](auto& entry) {
       return entry.first->places[entry.second].stage == Stage::wants;
     });
   };
   auto joint = joint_gpus(allocation);
-  return waits(gpu) || std::ranges::any_of(joint, [&](Gpu* other) { return waits(*other); });
+  return waits(gpu) ||
+         std::ranges::any_of(joint, [&](Gpu* other) REQUIRES(mutex_) { return waits(*other); });
 }
 
 // True while the work of the holder of this GPU may run.
