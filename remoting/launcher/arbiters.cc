@@ -182,7 +182,8 @@ void Arbiters::forget(int fd) {
   Microseconds now = clock_();
   auto& sessions = member.allocation->sessions;
   std::erase(sessions, &member);
-  // What it wanted on one GPU must not count when the turn on another one ends.
+  // The session waits on no GPU any more. leave() must not see its request on one GPU when it ends
+  // the turn on another one.
   for (Place& place : member.places) place.stage = Stage::idle;
   for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
   if (sessions.empty()) stalls_.erase(member.allocation);
