@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Count the files and registries of the project, and check that no count exceeds its limit.
+
+When a count falls, lower its limit, too. Circles and long functions have checks of their own, which
+the last lines name.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CODE = re.compile(r"\.(py|cc|h|c|cu|sh|ts|tsx|css)$")
+DOCUMENT = re.compile(r"^docs/|\.md$")
+TEST = re.compile(r"^(tests|\.ci)/|\.test\.tsx?$")
+GENERATED = re.compile(r"/migrations/|^busbar_client/(types|client)\.py$")
+REGISTRY = re.compile(r"^ *def (register(?:_\w+)?)\(", re.MULTILINE)
+OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not of objects
+FIELD = "max_idle_seconds"
+"""A field that users set, like any other one of a pool."""
+
+
+@dataclass(frozen=True)
+class Count:
+    what: str
+    found: list[str]
+    limit: int
+
+    def is_kept(self) -> bool:
+        return 0 < len(self.found) <= self.limit
+
+
+def registries(files: list[str]) -> Iterator[str]:
+    """Yield the functions with which the appliance learns the kinds of objects and their parts."""
+    for file in files:
+        if file.startswith("appliance/") and file.endswith(".py"):
+            names = REGISTRY.findall(Path(file).read_text())
+            yield from (f"{file}: {name}" for name in names if name not in OTHER_REGISTRIES)
+
+
+def touched_by_field(files: list[str]) -> list[str]:
+    """Return the files that name the field, without tests, documents and generated files."""
+    skipped = (DOCUMENT, TEST, GENERATED)
+    sources = [file for file in files if not any(pattern.search(file) for pattern in skipped)]
+    return [file for file in sources if FIELD in Path(file).read_text(errors="replace")]
+
+
+def lines(files: list[str]) -> int:
+    return sum(Path(file).read_bytes().count(b"\n") for file in files)
+
+
+def main() -> int:
+    """Print the counts and return 1 if one is zero or exceeds its limit."""
+    listed = subprocess.run([".ci/files"], capture_output=True, text=True, check=True)
+    files = listed.stdout.splitlines()
+    counts = [
+        Count("files at the top", [file for file in files if "/" not in file], 19),
+        Count("registries of kinds of objects", list(registries(files)), 6),
+        Count(f"files that name {FIELD}", touched_by_field(files), 14),
+    ]
+    for count in counts:
+        print(f"{count.what}: {len(count.found)} (limit {count.limit})")
+        if not count.is_kept():
+            print("\n".join(f"  {name}" for name in count.found))
+    code = [file for file in files if CODE.search(file) and not GENERATED.search(file)]
+    print(f"lines of code: {lines(code)}, in tests {lines(list(filter(TEST.search, code)))}")
+    print(f"lines of documents: {lines([file for file in files if file.endswith('.md')])}")
+    print("circles among folders: 0, see console-layers and cpp-structure")
+    print("functions over 40 lines: 0, see file-length, frontend and clang-tidy")
+    return 0 if all(count.is_kept() for count in counts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
