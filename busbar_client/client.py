@@ -194,7 +194,7 @@ class Client(Connection):
     def alarm_definitions_partial_update(
         self,
         definition_id: str,
-        body: PatchedAlarmDefinitionChange,
+        body: PatchedAlarmDefinitionRequest,
         *,
         dry_run: bool | None = None,
         if_match: str | None = None,
@@ -2308,7 +2308,7 @@ class Client(Connection):
     def projects_partial_update(
         self,
         project_id: str,
-        body: PatchedProjectChange,
+        body: PatchedProjectRequest,
         *,
         dry_run: bool | None = None,
         if_match: str | None = None,
@@ -3082,7 +3082,7 @@ class Client(Connection):
     def sites_partial_update(
         self,
         site_id: str,
-        body: PatchedSiteChange,
+        body: PatchedSiteRequest,
         *,
         dry_run: bool | None = None,
         if_match: str | None = None,

@@ -161,8 +161,6 @@ class AlarmDefinition(TypedDict):
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
     """Address that gets a POST when the alarm is raised and when it is cleared."""
-    webhook_secret_is_set: bool
-    """Whether requests of the webhook are signed."""
     script: NotRequired[str]
     """Name of a script that root has placed on the appliance. It gets JSON on its standard
     input.
@@ -171,6 +169,8 @@ class AlarmDefinition(TypedDict):
     """Set the node into maintenance when the alarm is raised, with the privileges of the user
     who last changed the definition.
     """
+    webhook_secret_is_set: bool
+    """Whether requests of the webhook are signed."""
     version: NotRequired[int]
     """Number that grows with each change. The `ETag` contains it."""
     created_at: NotRequired[str]
@@ -238,8 +238,6 @@ class AlarmDefinitionDetail(TypedDict):
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
     """Address that gets a POST when the alarm is raised and when it is cleared."""
-    webhook_secret_is_set: bool
-    """Whether requests of the webhook are signed."""
     script: NotRequired[str]
     """Name of a script that root has placed on the appliance. It gets JSON on its standard
     input.
@@ -248,6 +246,8 @@ class AlarmDefinitionDetail(TypedDict):
     """Set the node into maintenance when the alarm is raised, with the privileges of the user
     who last changed the definition.
     """
+    webhook_secret_is_set: bool
+    """Whether requests of the webhook are signed."""
     version: NotRequired[int]
     """Number that grows with each change. The `ETag` contains it."""
     created_at: NotRequired[str]
@@ -262,7 +262,7 @@ class AlarmDefinitionRequest(TypedDict):
     notes: NotRequired[str]
     """Notes of the operators."""
     enabled: NotRequired[bool]
-    """Whether it is evaluated."""
+    """True: the definition is evaluated."""
     severity: SeverityEnum
     object_kind: ObjectKindEnum
     """Kind of the object."""
@@ -322,10 +322,6 @@ class AlarmDefinitionRequest(TypedDict):
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
     """Address that gets a POST when the alarm is raised and when it is cleared."""
-    webhook_secret: NotRequired[str]
-    """Key with which requests of the webhook are signed; empty: they are not. It is stored
-    encrypted and never shown. Another webhook_url without it removes it.
-    """
     script: NotRequired[str]
     """Name of a script that root has placed on the appliance. It gets JSON on its standard
     input.
@@ -333,6 +329,10 @@ class AlarmDefinitionRequest(TypedDict):
     enters_maintenance: NotRequired[bool]
     """Set the node into maintenance when the alarm is raised, with the privileges of the user
     who last changed the definition.
+    """
+    webhook_secret: NotRequired[str]
+    """Key with which requests of the webhook are signed; empty: they are not. It is stored
+    encrypted and never shown. Another webhook_url without it removes it.
     """
 
 
@@ -2245,13 +2245,13 @@ class PasswordResetCompletion(TypedDict):
     """The password to set."""
 
 
-class PatchedAlarmDefinitionChange(TypedDict):
+class PatchedAlarmDefinitionRequest(TypedDict):
     name: NotRequired[str]
     """Name."""
     notes: NotRequired[str]
     """Notes of the operators."""
     enabled: NotRequired[bool]
-    """Whether it is evaluated."""
+    """True: the definition is evaluated."""
     severity: NotRequired[SeverityEnum]
     object_kind: NotRequired[ObjectKindEnum]
     """Kind of the object."""
@@ -2311,10 +2311,6 @@ class PatchedAlarmDefinitionChange(TypedDict):
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
     """Address that gets a POST when the alarm is raised and when it is cleared."""
-    webhook_secret: NotRequired[str]
-    """Key with which requests of the webhook are signed; empty: they are not. It is stored
-    encrypted and never shown. Another webhook_url without it removes it.
-    """
     script: NotRequired[str]
     """Name of a script that root has placed on the appliance. It gets JSON on its standard
     input.
@@ -2322,6 +2318,10 @@ class PatchedAlarmDefinitionChange(TypedDict):
     enters_maintenance: NotRequired[bool]
     """Set the node into maintenance when the alarm is raised, with the privileges of the user
     who last changed the definition.
+    """
+    webhook_secret: NotRequired[str]
+    """Key with which requests of the webhook are signed; empty: they are not. It is stored
+    encrypted and never shown. Another webhook_url without it removes it.
     """
 
 
@@ -2378,13 +2378,13 @@ class PatchedPoolSettings(TypedDict):
     """Placement policies. A later policy breaks the ties of the earlier ones."""
     fallbacks: NotRequired[list[str]]
     """Names of the pools to try after this one, in order."""
-    max_lifetime_seconds: NotRequired[int]
-    """Time from activation of an allocation to its eviction; 0 for unlimited."""
-    max_idle_seconds: NotRequired[int]
-    """Time without a launch or copy until eviction; 0 for unlimited."""
-    max_late_seconds: NotRequired[int]
+    max_lifetime_seconds: NotRequired[int | None]
+    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    max_idle_seconds: NotRequired[int | None]
+    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; 0 for unlimited.
+    until the session ends; null or 0: unlimited.
     """
     network: NotRequired[str]
     """Clients try the endpoints of this network first."""
@@ -2406,13 +2406,13 @@ class PatchedPoolSettings(TypedDict):
     """Names of the projects that may use the pool; empty if all may."""
 
 
-class PatchedProjectChange(TypedDict):
+class PatchedProjectRequest(TypedDict):
     name: NotRequired[str]
     """Name."""
+    department: NotRequired[str]
+    """Name of the department; empty for none."""
     labels: NotRequired[dict[str, str]]
     """Labels by key. They select projects in lists and in `busbar apply`."""
-    department: NotRequired[str]
-    """The name of the department. An empty name removes the project from it."""
 
 
 class PatchedQuotaSettings(TypedDict):
@@ -2473,7 +2473,7 @@ class PatchedSettingsChange(TypedDict):
     """Settings of the sign-in."""
 
 
-class PatchedSiteChange(TypedDict):
+class PatchedSiteRequest(TypedDict):
     name: NotRequired[str]
     """Name."""
     notes: NotRequired[str]
@@ -2505,16 +2505,29 @@ class Pool(TypedDict):
     fallbacks: list[str]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Longest lifetime of an allocation; null: no limit."""
+    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch after which an allocation ends."""
+    """Time without a launch or copy until eviction; null or 0: unlimited."""
     max_late_seconds: NotRequired[int | None]
-    """Time for which work may be late until its session ends."""
+    """Time for which work of a session may run beyond its turn while others wait for the GPU,
+    until the session ends; null or 0: unlimited.
+    """
     network: NotRequired[str]
-    """Name of the network of the endpoint."""
+    """Clients try the endpoints of this network first."""
     admit_new_gpus: NotRequired[bool]
-    """GPUs that enrolled nodes report later join the pool at once."""
+    """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
+    in the default pool, which new GPUs join.
+    """
     required_isolation: NotRequired[IsolationLevelEnum]
+    """Isolation of sessions that nodes need for new allocations. `process`: a fixed set of
+    system calls; `namespaces`: also files, processes and a network of their own; `full`:
+    also a user of their own and limits of memory, threads and processor time.
+
+    * `any` - Any
+    * `process` - Process
+    * `namespaces` - Namespaces
+    * `full` - Full
+    """
     projects: list[str]
     """Names of the projects that may use the pool; empty if all may."""
     simulated: bool
@@ -2537,16 +2550,29 @@ class PoolDetail(TypedDict):
     fallbacks: list[str]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Longest lifetime of an allocation; null: no limit."""
+    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch after which an allocation ends."""
+    """Time without a launch or copy until eviction; null or 0: unlimited."""
     max_late_seconds: NotRequired[int | None]
-    """Time for which work may be late until its session ends."""
+    """Time for which work of a session may run beyond its turn while others wait for the GPU,
+    until the session ends; null or 0: unlimited.
+    """
     network: NotRequired[str]
-    """Name of the network of the endpoint."""
+    """Clients try the endpoints of this network first."""
     admit_new_gpus: NotRequired[bool]
-    """GPUs that enrolled nodes report later join the pool at once."""
+    """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
+    in the default pool, which new GPUs join.
+    """
     required_isolation: NotRequired[IsolationLevelEnum]
+    """Isolation of sessions that nodes need for new allocations. `process`: a fixed set of
+    system calls; `namespaces`: also files, processes and a network of their own; `full`:
+    also a user of their own and limits of memory, threads and processor time.
+
+    * `any` - Any
+    * `process` - Process
+    * `namespaces` - Namespaces
+    * `full` - Full
+    """
     projects: list[str]
     """Names of the projects that may use the pool; empty if all may."""
     simulated: bool
@@ -2566,13 +2592,13 @@ class PoolRequest(TypedDict):
     """Placement policies. A later policy breaks the ties of the earlier ones."""
     fallbacks: NotRequired[list[str]]
     """Names of the pools to try after this one, in order."""
-    max_lifetime_seconds: NotRequired[int]
-    """Time from activation of an allocation to its eviction; 0 for unlimited."""
-    max_idle_seconds: NotRequired[int]
-    """Time without a launch or copy until eviction; 0 for unlimited."""
-    max_late_seconds: NotRequired[int]
+    max_lifetime_seconds: NotRequired[int | None]
+    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    max_idle_seconds: NotRequired[int | None]
+    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; 0 for unlimited.
+    until the session ends; null or 0: unlimited.
     """
     network: NotRequired[str]
     """Clients try the endpoints of this network first."""
@@ -2683,10 +2709,10 @@ class ProjectDetail(TypedDict):
 class ProjectRequest(TypedDict):
     name: str
     """Name."""
-    labels: NotRequired[dict[str, str]]
-    """Labels by key. They select projects in lists and in `busbar apply`."""
     department: NotRequired[str]
     """Name of the department; empty for none."""
+    labels: NotRequired[dict[str, str]]
+    """Labels by key. They select projects in lists and in `busbar apply`."""
 
 
 class Provider(TypedDict):

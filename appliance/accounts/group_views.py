@@ -95,7 +95,7 @@ class GroupListView(ApplianceView):
     @GROUPS.creates(GroupRequestSerializer)
     def post(self, user: User, values: Values) -> Group:
         """Create a group without members and roles."""
-        return groups.group_create(**values)
+        return groups.group_create(values=values)
 
 
 class GroupView(ApplianceView):
@@ -110,7 +110,7 @@ class GroupView(ApplianceView):
     @GROUPS.changes(GroupRequestSerializer)
     def patch(self, user: User, group: Group, values: Values) -> Group:
         """Rename a group."""
-        return groups.group_rename(group_id=group.pk, actor=user, **values)
+        return groups.group_update(group_id=group.pk, values=values, actor=user)
 
     @GROUPS.deletes()
     def delete(self, user: User, group: Group) -> None:

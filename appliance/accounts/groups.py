@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -30,14 +30,14 @@ DELETE_MEMBERS = Delete(lambda group_id: GroupMember.objects.filter(group_id=gro
 
 
 @write_transaction
-def group_create(*, name: str) -> Group:
+def group_create(*, values: Mapping[str, Any]) -> Group:
     """Create a group. Raises ApplianceError CONFLICT if the name is taken."""
-    return create_named(Group, noun="Group", name=name)
+    return create_named(Group, noun="Group", **values)
 
 
 @write_transaction
-def group_rename(*, group_id: UUID, name: str, actor: User) -> Group:
-    """Rename a group.
+def group_update(*, group_id: UUID, values: Mapping[str, Any], actor: User) -> Group:
+    """Change a group.
 
     Programs bind roles and add members by name, so the name decides who gets them. Raises
     ApplianceError DENIED if the group has privileges that the actor lacks, CONFLICT if the name is
@@ -45,7 +45,7 @@ def group_rename(*, group_id: UUID, name: str, actor: User) -> Group:
     """
     group = lock(Group, group_id)
     require_authority(actor, group)
-    return save_changes(group, "Group", {"name": name})
+    return save_changes(group, "Group", values)
 
 
 @write_transaction

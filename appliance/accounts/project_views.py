@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -16,10 +16,10 @@ from appliance.api.fields import LabelsField, NameField
 from appliance.api.filters import parse_labels, parse_text
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer, RequestSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 
-LABELS_HELP = "Labels by key. They select projects in lists and in `busbar apply`."
+PROJECT_FIELDS = ("name", "department", "labels")
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
@@ -33,24 +33,20 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
 
     class Meta:
         model = Project
-        fields = ("id", "name", "department", "labels", "version", "created_at")
+        fields = ("id", *PROJECT_FIELDS, "version", "created_at")
 
 
-class ProjectRequestSerializer(RequestSerializer[dict[str, Any]]):
+class ProjectRequestSerializer(ModelRequestSerializer[Project]):
     name = NameField(max_length=100)
-    labels = LabelsField(required=False, help_text=LABELS_HELP)
-    department = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
-
-
-class ProjectChangeSerializer(RequestSerializer[dict[str, Any]]):
-    name = NameField(max_length=100, required=False)
-    labels = LabelsField(required=False, help_text=LABELS_HELP)
-    department = serializers.CharField(
-        max_length=100,
+    department = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    labels = LabelsField(
         required=False,
-        allow_blank=True,
-        help_text="The name of the department. An empty name removes the project from it.",
+        help_text="Labels by key. They select projects in lists and in `busbar apply`.",
     )
+
+    class Meta:
+        model = Project
+        fields = PROJECT_FIELDS
 
 
 class DepartmentSerializer(serializers.ModelSerializer[Department]):
@@ -98,7 +94,7 @@ class ProjectListView(ApplianceView):
     @PROJECTS.creates(ProjectRequestSerializer)
     def post(self, user: User, values: Values) -> Project:
         """Create a project."""
-        return projects.project_create(**values)
+        return projects.project_create(values=values)
 
 
 class ProjectView(ApplianceView):
@@ -114,10 +110,10 @@ class ProjectView(ApplianceView):
 
     get = PROJECTS.shows("Return one project.")
 
-    @PROJECTS.changes(ProjectChangeSerializer, rows=all_projects)
+    @PROJECTS.changes(ProjectRequestSerializer, rows=all_projects)
     def patch(self, user: User, project: Project, values: Values) -> Project:
         """Change the name, department or labels of a project."""
-        return projects.project_update(project_id=project.pk, actor=user, **values)
+        return projects.project_update(project_id=project.pk, values=values, actor=user)
 
     @PROJECTS.deletes(rows=all_projects)
     def delete(self, user: User, project: Project) -> None:
@@ -139,7 +135,7 @@ class DepartmentListView(ApplianceView):
     @DEPARTMENTS.creates(DepartmentRequestSerializer)
     def post(self, user: User, values: Values) -> Department:
         """Create a department."""
-        return projects.department_create(**values)
+        return projects.department_create(values=values)
 
 
 class DepartmentView(ApplianceView):
@@ -158,7 +154,7 @@ class DepartmentView(ApplianceView):
     @DEPARTMENTS.changes(DepartmentRequestSerializer)
     def patch(self, user: User, department: Department, values: Values) -> Department:
         """Rename a department."""
-        return projects.department_rename(department_id=department.pk, actor=user, **values)
+        return projects.department_update(department_id=department.pk, values=values, actor=user)
 
     @DEPARTMENTS.deletes()
     def delete(self, user: User, department: Department) -> None:

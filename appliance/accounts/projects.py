@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -34,14 +35,14 @@ def find_department(name: str) -> Department | None:
 
 
 @write_transaction
-def department_create(*, name: str) -> Department:
+def department_create(*, values: Mapping[str, Any]) -> Department:
     """Create a department. Raises ApplianceError CONFLICT if the name is taken."""
-    return create_named(Department, noun="Department", name=name)
+    return create_named(Department, noun="Department", **values)
 
 
 @write_transaction
-def department_rename(*, department_id: UUID, name: str, actor: User) -> Department:
-    """Rename a department.
+def department_update(*, department_id: UUID, values: Mapping[str, Any], actor: User) -> Department:
+    """Change a department.
 
     Programs bind roles by its name. Raises ApplianceError DENIED if its role bindings grant
     privileges that the actor lacks, CONFLICT if the name is taken.
@@ -49,7 +50,7 @@ def department_rename(*, department_id: UUID, name: str, actor: User) -> Departm
     row = lock(Department, department_id)
     for refusal in department_rename_refusals(actor, [row]):
         raise_refusal(refusal)
-    return save_changes(row, "Department", {"name": name})
+    return save_changes(row, "Department", values)
 
 
 @write_transaction
@@ -85,37 +86,27 @@ def department_refusals(rows: Sequence[Department]) -> list[ApplianceError | Non
 
 
 @write_transaction
-def project_create(
-    *, name: str, department: str, labels: Mapping[str, str] | None = None
-) -> Project:
+def project_create(*, values: Mapping[str, Any]) -> Project:
     """Create a project. Raises ApplianceError CONFLICT if the name is taken."""
-    columns = {"department": find_department(department), "labels": labels or {}}
-    return create_named(Project, noun="Project", name=name, **columns)
+    department = find_department(values.get("department", ""))
+    return create_named(Project, noun="Project", **{**values, "department": department})
 
 
 @write_transaction
-def project_update(
-    *,
-    project_id: UUID,
-    actor: User,
-    name: str | None = None,
-    department: str | None = None,
-    labels: Mapping[str, str] | None = None,
-) -> Project:
-    """Change the name, department or labels of a project; None leaves a value unchanged.
+def project_update(*, project_id: UUID, values: Mapping[str, Any], actor: User) -> Project:
+    """Change a project. `values` are the fields of a request.
 
     Raises ApplianceError CONFLICT for the default project or a name that is taken, DENIED if role
     bindings in the project (another name) or in the old or new department (another department)
     grant privileges that the actor lacks in the project.
     """
     row = lock(Project, project_id)
-    columns: dict[str, object] = {} if labels is None else {"labels": labels}
-    if name is not None and name != row.name:
+    columns = dict(values)
+    if values.get("name", row.name) != row.name:
         for refusal in project_rename_refusals(actor, [row]):
             raise_refusal(refusal)
-        columns["name"] = name
-    if department is not None:
-        columns["department"] = to = find_department(department)
+    if "department" in values:
+        columns["department"] = to = find_department(values["department"])
         moved = [d.pk for d in (row.department, to) if d] if to != row.department else []
         for refusal in bound_refusals(actor, [(project_id, moved)]):
             raise_refusal(refusal)

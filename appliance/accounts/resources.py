@@ -174,7 +174,7 @@ def find(rows: QuerySet[M], ids: Mapping[str, UUID]) -> M:
 
 
 def validated(form: Form, request: Request) -> Values:
-    """Return the values of the body. Raises ValidationError."""
-    checked = form(data=request.data)
+    """Return the values of the body. PATCH may omit each. Raises ValidationError."""
+    checked = form(data=request.data, partial=request.method == "PATCH")
     checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)

@@ -144,7 +144,7 @@ class RoleView(ApplianceView):
     @ROLES.changes(RoleChangeSerializer)
     def patch(self, user: User, role: CustomRole, values: Values) -> CustomRole:
         """Replace the privileges of a role. They hold at once wherever the role is bound."""
-        return roles.role_update(role_id=role.pk, **values, actor=user)
+        return roles.role_update(role_id=role.pk, values=values, actor=user)
 
     @ROLES.deletes()
     def delete(self, user: User, role: CustomRole) -> None:

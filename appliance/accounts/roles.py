@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Model, QuerySet
@@ -58,8 +59,8 @@ def role_create(*, name: str, privileges: Collection[str], actor: User) -> Custo
 
 
 @write_transaction
-def role_update(*, role_id: UUID, privileges: Collection[str], actor: User) -> CustomRole:
-    """Replace the privileges of a role. It holds at once wherever the role is bound.
+def role_update(*, role_id: UUID, values: Mapping[str, Any], actor: User) -> CustomRole:
+    """Change a role. Its privileges hold at once wherever the role is bound.
 
     Raises ApplianceError DENIED for privileges, old or new, that the actor lacks, CONFLICT if no
     administrator would be left.
@@ -67,8 +68,9 @@ def role_update(*, role_id: UUID, privileges: Collection[str], actor: User) -> C
     role = lock(CustomRole, role_id)
     for refusal in role_update_refusals(actor, [role]):
         raise_refusal(refusal)
+    privileges = set(values.get("privileges", role.privileges))
     require_covered(actor, [Grant(frozenset(privileges), None)])
-    save_changes(role, "Role", {"privileges": sorted(set(privileges))})
+    save_changes(role, "Role", {**values, "privileges": sorted(privileges)})
     require_administrator()
     return role
 

@@ -8,7 +8,6 @@ from appliance.accounts.models import User
 from appliance.accounts.resources import Resource, Values
 from appliance.alarms import definitions
 from appliance.alarms.definition_serializers import (
-    AlarmDefinitionChangeSerializer,
     AlarmDefinitionRequestSerializer,
     AlarmDefinitionSerializer,
 )
@@ -62,7 +61,7 @@ class AlarmDefinitionView(ApplianceView):
 
     get = DEFINITIONS.shows("Return one alarm definition.")
 
-    @DEFINITIONS.changes(AlarmDefinitionChangeSerializer)
+    @DEFINITIONS.changes(AlarmDefinitionRequestSerializer)
     def patch(self, user: User, row: AlarmDefinition, values: Values) -> AlarmDefinition:
         """Change an alarm definition. Fields that are absent keep their values.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 VIEW = "alarms.view"
 PLACES = ("site", "node", "gpu", "pool")
 """Columns of the place of a definition."""
+YEAR = [MaxValueValidator(31_536_000)]
+FINITE = [MinValueValidator(-1e18), MaxValueValidator(1e18)]
 
 
 class Severity(models.TextChoices):
@@ -60,24 +63,52 @@ class AlarmDefinition(models.Model):
     notes = models.TextField(max_length=2000, blank=True)
     is_builtin = models.BooleanField(default=False)
     """It came with the product: it can be changed and disabled, not deleted."""
-    enabled = models.BooleanField(default=True)
+    enabled = models.BooleanField(default=True, help_text="True: the definition is evaluated.")
     severity = models.CharField(max_length=10, choices=Severity.choices)
     object_kind = models.CharField(max_length=20, choices=ObjectKind.choices)
     condition = models.CharField(max_length=20, choices=Condition.choices)
     states = models.JSONField(default=list)
-    metric = models.CharField(max_length=60, blank=True)
-    comparison = models.CharField(
-        max_length=10, choices=Comparison.choices, default=Comparison.ABOVE
+    metric = models.CharField(
+        max_length=60, blank=True, help_text="Name of the metric (condition `metric`)."
     )
-    threshold = models.FloatField(null=True)
-    clear_threshold = models.FloatField(null=True)
-    """Value beyond which a raised alarm stays; null: the threshold."""
-    event_kind = models.CharField(max_length=60, blank=True)
+    comparison = models.CharField(
+        max_length=10,
+        choices=Comparison.choices,
+        default=Comparison.ABOVE,
+        help_text="Whether the alarm is raised `above` or `below` the threshold.",
+    )
+    threshold = models.FloatField(
+        null=True,
+        validators=FINITE,
+        help_text="Limit: the value of the metric, the number of events, or seconds that a "
+        "certificate has left, an allocation waits, or is idle.",
+    )
+    clear_threshold = models.FloatField(
+        null=True,
+        validators=FINITE,
+        help_text="Limit of the metric beyond which a raised alarm stays, so that values near "
+        "the threshold do not raise and clear it by turns. Null: the threshold.",
+    )
+    event_kind = models.CharField(
+        max_length=60,
+        blank=True,
+        help_text="Kind of the events that are counted (condition `event`), such as "
+        "`node.unreachable`.",
+    )
     xid_class = models.CharField(max_length=20, blank=True)
-    window_seconds = models.PositiveIntegerField(default=0)
-    """Period in which events and XIDs are counted."""
-    raise_after_seconds = models.PositiveIntegerField(default=0)
-    clear_after_seconds = models.PositiveIntegerField(default=60)
+    window_seconds = models.PositiveIntegerField(
+        default=0, validators=YEAR, help_text="Period in which events are counted."
+    )
+    raise_after_seconds = models.PositiveIntegerField(
+        default=0,
+        validators=YEAR,
+        help_text="Seconds for which the condition must hold before the alarm is raised.",
+    )
+    clear_after_seconds = models.PositiveIntegerField(
+        default=60,
+        validators=YEAR,
+        help_text="Seconds for which it must not hold before the alarm is cleared.",
+    )
     site = models.ForeignKey(
         "inventory.Site", null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -88,11 +119,24 @@ class AlarmDefinition(models.Model):
     pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.CASCADE, related_name="+")
     mail_users = models.JSONField(default=list)
     """Names of the users who get a mail."""
-    webhook_url = models.CharField(max_length=500, blank=True)
+    webhook_url = models.CharField(
+        max_length=500,
+        blank=True,
+        help_text="Address that gets a POST when the alarm is raised and when it is cleared.",
+    )
     webhook_secret = models.TextField(blank=True)
     """Encrypted."""
-    script = models.CharField(max_length=100, blank=True)
-    enters_maintenance = models.BooleanField(default=False)
+    script = models.CharField(
+        max_length=100,
+        blank=True,
+        help_text="Name of a script that root has placed on the appliance. It gets JSON on its "
+        "standard input.",
+    )
+    enters_maintenance = models.BooleanField(
+        default=False,
+        help_text="Set the node into maintenance when the alarm is raised, with the privileges "
+        "of the user who last changed the definition.",
+    )
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

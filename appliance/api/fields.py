@@ -14,6 +14,7 @@ from rest_framework.serializers import (
     DateTimeField,
     DictField,
     FloatField,
+    IntegerField,
     ValidationError,
 )
 
@@ -100,6 +101,15 @@ class StrictBooleanField(BooleanField):
         if not isinstance(data, bool):
             self.fail("invalid", input=data)
         return data
+
+
+class WholeNumberField(IntegerField):
+    """A whole number, not a text with one."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            self.fail("invalid")
+        return super().to_internal_value(data)
 
 
 class NumberField(FloatField):

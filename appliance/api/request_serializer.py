@@ -9,9 +9,19 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from django.db import models
 from rest_framework import serializers
 
+from appliance.api.fields import (
+    LineField,
+    NumberField,
+    StrictBooleanField,
+    TextField,
+    WholeNumberField,
+)
+
 T = TypeVar("T")
+M = TypeVar("M", bound=models.Model)
 LONGEST_NAME = 60
 """Longer names in a request are cut in the message."""
 
@@ -24,6 +34,18 @@ class RequestSerializer(serializers.Serializer[T]):
             known = [name for name, field in self.fields.items() if not field.read_only]
             reject_unknown_fields(data, known)
         return super().to_internal_value(data)
+
+
+# The columns of the model give type, limits and description of the fields in `Meta.fields`. A
+# column of another type than these needs a declared field.
+class ModelRequestSerializer(RequestSerializer[M], serializers.ModelSerializer[M]):
+    serializer_field_mapping = {  # noqa: RUF012 - DRF declares it without ClassVar
+        models.BooleanField: StrictBooleanField,
+        models.CharField: LineField,
+        models.FloatField: NumberField,
+        models.IntegerField: WholeNumberField,
+        models.TextField: TextField,
+    }
 
 
 def reject_unknown_fields(given: Mapping[str, Any], known: Collection[str]) -> None:

@@ -1,11 +1,13 @@
-"""Recorded fields of each kind of object. Other fields are never recorded."""
+"""Recorded fields of each kind of object."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.apps import apps
 from django.db.models import Model
 
 from appliance.api.encoding import format_timestamp
@@ -19,25 +21,26 @@ class Kind(NamedTuple):
     kind: str
     name: str
     """Attribute with the name of the object; empty if it has none."""
-    fields: tuple[str, ...]
+    fields: tuple[str, ...] = ()
+    """Recorded fields, where the appliance sets most columns. Empty: all columns."""
     project: str = ""
     """Attribute with the id of the project whose members may see the record."""
+    secrets: tuple[str, ...] = ()
+    """Columns of which only `…_is_set` is recorded."""
 
 
-PLACE = ("project_id", "department_id", "site_id", "node_id", "gpu_id", "pool_id")
+UNRECORDED = {"id", "version", "created_at", "changed_by"}
 
 KINDS: dict[str, Kind] = {
     "accounts.user": Kind(
         "user", "username", ("username", "email", "is_active", "must_change_password")
     ),
-    "accounts.group": Kind("group", "name", ("name",)),
-    "accounts.groupmember": Kind("group_member", "", ("group_id", "user_id", "member_group_id")),
-    "accounts.department": Kind("department", "name", ("name",)),
-    "accounts.project": Kind("project", "name", ("name", "department_id", "labels"), "pk"),
-    "accounts.customrole": Kind("role", "name", ("name", "privileges")),
-    "accounts.rolebinding": Kind(
-        "role_binding", "role", ("role", "user_id", "group_id", *PLACE), "project_id"
-    ),
+    "accounts.group": Kind("group", "name"),
+    "accounts.groupmember": Kind("group_member", ""),
+    "accounts.department": Kind("department", "name"),
+    "accounts.project": Kind("project", "name", project="pk"),
+    "accounts.customrole": Kind("role", "name"),
+    "accounts.rolebinding": Kind("role_binding", "role", project="project_id"),
     "accounts.apitoken": Kind(
         "token", "name", ("name", "user_id", "expires_at", "scopes", "networks", "made_with_id")
     ),
@@ -46,70 +49,16 @@ KINDS: dict[str, Kind] = {
     "signin.passkey": Kind("passkey", "name", ("name", "user_id")),
     "notifications.notificationchoice": Kind("notification_choice", "", ("unwanted",)),
     "alarms.alarm": Kind("alarm", "name", ("state", "acknowledged_by"), "project_id"),
-    "alarms.alarmdefinition": Kind(
-        "alarm_definition",
-        "name",
-        (
-            "name",
-            "enabled",
-            "severity",
-            "object_kind",
-            "condition",
-            "states",
-            "metric",
-            "comparison",
-            "threshold",
-            "clear_threshold",
-            "event_kind",
-            "xid_class",
-            "window_seconds",
-            "raise_after_seconds",
-            "clear_after_seconds",
-            "site_id",
-            "node_id",
-            "gpu_id",
-            "pool_id",
-            "mail_users",
-            "webhook_url",
-            "webhook_secret_is_set",
-            "script",
-            "enters_maintenance",
-        ),
-    ),
+    "alarms.alarmdefinition": Kind("alarm_definition", "name", secrets=("webhook_secret",)),
     "activity.task": Kind("task", "kind", ("kind", "path", "state"), "project_id"),
-    "inventory.site": Kind("site", "name", ("name", "notes")),
+    "inventory.site": Kind("site", "name"),
     "inventory.node": Kind(
         "node", "name", ("name", "state", "site_id", "labels", "notes", "locked_at", "lock_reason")
     ),
     "inventory.gpu": Kind("gpu", "uuid", ("pool_id", "held", "labels", "notes")),
-    "pools.pool": Kind(
-        "pool",
-        "name",
-        (
-            "name",
-            "labels",
-            "policies",
-            "fallbacks",
-            "max_lifetime_seconds",
-            "max_idle_seconds",
-            "max_late_seconds",
-            "network",
-            "admit_new_gpus",
-            "required_isolation",
-            "project_ids",
-        ),
-    ),
-    "pools.quota": Kind(
-        "quota",
-        "subject_kind",
-        ("subject_kind", "subject_id", "quota_percent", "limit_percent", "borrows", "weight"),
-    ),
-    "pools.reservation": Kind(
-        "reservation",
-        "name",
-        ("name", "pool_id", "project_id", "gpu_count", "percent", "starts_at", "ends_at"),
-        "project_id",
-    ),
+    "pools.pool": Kind("pool", "name"),
+    "pools.quota": Kind("quota", "subject_kind"),
+    "pools.reservation": Kind("reservation", "name", project="project_id"),
     "allocations.allocation": Kind(
         "allocation",
         "name",
@@ -144,9 +93,20 @@ def kind_of(row: Model) -> Kind:
     return KINDS[row._meta.label_lower]
 
 
+@cache
+def fields_of(label: str) -> tuple[str, ...]:
+    """Return the recorded fields of a model: those of its kind, or its columns."""
+    kind, columns = KINDS[label], apps.get_model(label)._meta.concrete_fields
+    return kind.fields or tuple(
+        f"{f.name}_is_set" if f.name in kind.secrets else f.attname
+        for f in columns
+        if f.name not in UNRECORDED
+    )
+
+
 def recorded_fields(row: Model) -> Values:
     """Return the recorded fields of a row in the types of JSON."""
-    return {name: json_value(getattr(row, name)) for name in kind_of(row).fields}
+    return {name: json_value(getattr(row, name)) for name in fields_of(row._meta.label_lower)}
 
 
 def values_of(row: Model) -> Values:

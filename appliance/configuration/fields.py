@@ -11,18 +11,14 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from rest_framework import serializers
 
-from appliance.api.fields import LineField, NumberField, StrictBooleanField, TextField
+from appliance.api.fields import (
+    LineField,
+    NumberField,
+    StrictBooleanField,
+    TextField,
+    WholeNumberField,
+)
 from appliance.runtime.live_settings import MULTILINE
-
-
-class WholeNumberField(serializers.IntegerField):
-    """A whole number, not a text with one."""
-
-    def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, int):
-            self.fail("invalid")
-        return super().to_internal_value(data)
-
 
 AnyField = serializers.Field[Any, Any, Any, Any]
 MAX_TEXT, MAX_ITEMS = 500, 100

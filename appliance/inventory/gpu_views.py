@@ -176,13 +176,7 @@ class GpuView(ApplianceView):
         """
         if "pool" in values:
             require_privilege(user, actions.MANAGE)
-        services.update_gpu(
-            gpu_id=gpu.pk,
-            labels=values.get("labels"),
-            pool_name=values.get("pool"),
-            notes=values.get("notes"),
-            actor=user.username,
-        )
+        services.update_gpu(gpu_id=gpu.pk, values=values, actor=user.username)
         return Gpu.objects.with_names(user).get(pk=gpu.pk)
 
 

@@ -88,7 +88,7 @@ class NodeView(ApplianceView):
         """
         if "site" in values:
             require_privilege(user, actions.MANAGE)
-        return services.update_node(node_id=node.pk, **values, actor=user.username)
+        return services.update_node(node_id=node.pk, values=values, actor=user.username)
 
 
 class NodeScheduleView(ApplianceView):

@@ -7,9 +7,9 @@ from typing import Any
 from rest_framework import serializers
 
 from appliance.api.fields import LabelsField, LineField
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer, RequestSerializer
 from appliance.api.row_serializer import RowSerializer
-from appliance.inventory.models import MAX_NOTES, Endpoint, Gpu, Node
+from appliance.inventory.models import Endpoint, Gpu, Node
 from appliance.telemetry import reachability, series
 from nodes.version import AGENT_VERSION
 
@@ -174,9 +174,8 @@ class GpuSerializer(RowSerializer[Gpu]):
         return series.latest_metrics(gpu.id)
 
 
-class NodeChangeSerializer(RequestSerializer[dict[str, Any]]):
+class NodeChangeSerializer(ModelRequestSerializer[Node]):
     labels = LabelsField(required=False)
-    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     networks = serializers.DictField(
         child=LineField(max_length=50),
         required=False,
@@ -189,6 +188,10 @@ class NodeChangeSerializer(RequestSerializer[dict[str, Any]]):
         help_text="Name of the site; empty removes the node from its site.",
     )
 
+    class Meta:
+        model = Node
+        fields = ("labels", "notes", "networks", "site")
+
 
 class GpuAdmissionSerializer(RequestSerializer[dict[str, Any]]):
     pool = serializers.CharField(
@@ -196,12 +199,15 @@ class GpuAdmissionSerializer(RequestSerializer[dict[str, Any]]):
     )
 
 
-class GpuChangeSerializer(RequestSerializer[dict[str, Any]]):
+class GpuChangeSerializer(ModelRequestSerializer[Gpu]):
     labels = LabelsField(required=False)
-    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     pool = serializers.CharField(
         max_length=100,
         required=False,
         allow_blank=True,
         help_text="Name of the pool; empty removes the GPU from its pool and from placement.",
     )
+
+    class Meta:
+        model = Gpu
+        fields = ("labels", "notes", "pool")

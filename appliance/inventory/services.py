@@ -59,32 +59,26 @@ def set_node_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
     return node
 
 
-def changed_values(row: Node | Gpu, **values: object) -> dict[str, Any]:
-    """Return the values that differ from those of the row. None stands for an unchanged value."""
-    return {k: v for k, v in values.items() if v is not None and v != getattr(row, k)}
+def changed_values(row: Node | Gpu, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from those of the row."""
+    return {k: v for k, v in values.items() if v != getattr(row, k)}
 
 
 @write_transaction
-def update_node(
-    *,
-    node_id: UUID,
-    actor: str,
-    labels: dict[str, str] | None = None,
-    notes: str | None = None,
-    site: str | None = None,
-    networks: dict[str, str] | None = None,
-) -> Node:
-    """Change what users assign to a node; None leaves a value unchanged.
+def update_node(*, node_id: UUID, values: Mapping[str, Any], actor: str) -> Node:
+    """Change what users assign to a node. `values` are the fields of a request.
 
     `site` is a name; an empty one removes the node from its site. `networks` maps addresses of
     the node to network names.
     """
     node = Node.objects.select_related("site").get(pk=node_id)
     before = values_of(node)
-    changed = changed_values(node, labels=labels, notes=notes)
-    if site is not None and site != (node.site.name if node.site else ""):
-        changed["site"] = find_site(site)
-    networks_changed = endpoints.set_networks(node_id, networks or {})
+    columns = dict(values)
+    networks = columns.pop("networks", {})
+    if "site" in columns:
+        columns["site"] = find_site(columns["site"])
+    changed = changed_values(node, columns)
+    networks_changed = endpoints.set_networks(node_id, networks)
     if not changed and not networks_changed:
         record_changed(node, before)
         return node
@@ -114,25 +108,21 @@ def describe_node_changes(node: Node, changed: Mapping[str, Any]) -> Iterator[tu
 
 
 @write_transaction
-def update_gpu(
-    *,
-    gpu_id: UUID,
-    labels: dict[str, str] | None = None,
-    pool_name: str | None = None,
-    notes: str | None = None,
-    actor: str,
-) -> Gpu:
-    """Change what users assign to a GPU; None leaves a value unchanged.
+def update_gpu(*, gpu_id: UUID, values: Mapping[str, Any], actor: str) -> Gpu:
+    """Change what users assign to a GPU. `values` are the fields of a request.
 
-    `pool_name` "" removes the GPU from its pool. Existing partitions stay in any case.
+    `pool` is a name; an empty one removes the GPU from its pool. Existing partitions stay in any
+    case.
     """
     gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
     before = values_of(gpu)
-    changed = changed_values(gpu, labels=labels, notes=notes)
-    if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
-        if pool := find_pool(pool_name) if pool_name else None:
-            refuse_mixture(gpu, pool)
-        changed["pool"] = pool
+    columns = dict(values)
+    if "pool" in columns:
+        columns["pool"] = find_pool(columns["pool"]) if columns["pool"] else None
+    changed = changed_values(gpu, columns)
+    if "pool" in changed:
+        if changed["pool"]:
+            refuse_mixture(gpu, changed["pool"])
         changed["held"] = False
     if changed:
         Gpu.objects.filter(pk=gpu_id).update(version=F("version") + 1, **changed)

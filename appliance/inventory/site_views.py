@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-from rest_framework import serializers
+from typing import ClassVar
 
 from appliance.accounts.models import User
 from appliance.accounts.resources import Resource, Values
@@ -13,17 +11,19 @@ from appliance.api.fields import NameField
 from appliance.api.filters import parse_text
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.inventory import actions, sites
-from appliance.inventory.models import MAX_NOTES, Site
+from appliance.inventory.models import Site
+
+FIELDS = ("name", "notes")
 
 
 class SiteSerializer(RowSerializer[Site]):
     class Meta:
         model = Site
-        fields = ("id", "name", "notes", "version", "created_at")
+        fields = ("id", *FIELDS, "version", "created_at")
 
 
 SITES = Resource(
@@ -35,16 +35,12 @@ SITES = Resource(
 )
 
 
-class SiteRequestSerializer(RequestSerializer[dict[str, Any]]):
+class SiteRequestSerializer(ModelRequestSerializer[Site]):
     name = NameField(max_length=100)
-    notes = serializers.CharField(
-        max_length=MAX_NOTES, required=False, default="", allow_blank=True
-    )
 
-
-class SiteChangeSerializer(RequestSerializer[dict[str, Any]]):
-    name = NameField(max_length=100, required=False)
-    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
+    class Meta:
+        model = Site
+        fields = FIELDS
 
 
 class SiteListView(ApplianceView):
@@ -58,7 +54,7 @@ class SiteListView(ApplianceView):
     @SITES.creates(SiteRequestSerializer)
     def post(self, user: User, values: Values) -> Site:
         """Create a site."""
-        return sites.create_site(**values, actor=user.username)
+        return sites.create_site(values=values, actor=user.username)
 
 
 class SiteView(ApplianceView):
@@ -75,7 +71,7 @@ class SiteView(ApplianceView):
 
     get = SITES.shows("Return one site.")
 
-    @SITES.changes(SiteChangeSerializer, permit=actions.UPDATE_SITE.require)
+    @SITES.changes(SiteRequestSerializer, permit=actions.UPDATE_SITE.require)
     def patch(self, user: User, site: Site, values: Values) -> Site:
         """Change the name or notes of a site.
 
@@ -84,7 +80,7 @@ class SiteView(ApplianceView):
         """
         if "name" in values:
             actions.RENAME_SITE.require(user, site)
-        return sites.update_site(site_id=site.pk, **values, actor=user.username)
+        return sites.update_site(site_id=site.pk, values=values, actor=user.username)
 
     @SITES.deletes(rows=lambda _: Site.objects.all())
     def delete(self, user: User, site: Site) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from django.db.models import F
@@ -37,29 +39,23 @@ def require_free_name(name: str) -> None:
 
 
 @write_transaction
-def create_site(*, name: str, notes: str, actor: str) -> Site:
-    require_free_name(name)
-    site = Site.objects.create(name=name, notes=notes)
-    emit_site_event(site, "site.created", f"Site {name} created.", actor)
+def create_site(*, values: Mapping[str, Any], actor: str) -> Site:
+    require_free_name(values["name"])
+    site = Site.objects.create(**values)
+    emit_site_event(site, "site.created", f"Site {site.name} created.", actor)
     record_created(site)
     return site
 
 
 @write_transaction
-def update_site(
-    *, site_id: UUID, name: str | None = None, notes: str | None = None, actor: str
-) -> Site:
-    """Change name or notes; None leaves a value unchanged.
+def update_site(*, site_id: UUID, values: Mapping[str, Any], actor: str) -> Site:
+    """Change a site. `values` are the fields of a request.
 
     Requests that select the old name no longer match the nodes of the site.
     """
     site = Site.objects.get(pk=site_id)
     before = values_of(site)
-    changed = {
-        key: value
-        for key, value in (("name", name), ("notes", notes))
-        if value is not None and value != getattr(site, key)
-    }
+    changed = {key: value for key, value in values.items() if value != getattr(site, key)}
     if not changed:
         record_changed(site, before)
         return site

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from appliance.accounts.models import User
 
 DEFAULT_POOL = "default"
+YEAR = [MaxValueValidator(366 * 86400)]
 
 
 def default_policies() -> list[str]:
@@ -72,20 +74,41 @@ class Pool(models.Model):
     """Names of placement policies; a later policy breaks the ties of the earlier ones."""
     fallbacks = models.JSONField(default=list, blank=True)
     """Ids of the pools to try after this one, in order."""
-    max_lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
-    """Time from activation of an allocation to its eviction; null: unlimited."""
-    max_idle_seconds = models.PositiveIntegerField(null=True, blank=True)
-    """Time without a launch or copy after which an allocation is evicted; null: unlimited."""
-    max_late_seconds = models.PositiveIntegerField(null=True, blank=True)
-    """Time for which work may be late while others wait, until its session ends; null: no limit."""
-    network = models.CharField(max_length=50, blank=True)
-    """Clients try the endpoints of this network first."""
-    admit_new_gpus = models.BooleanField(default=False)
-    """GPUs that enrolled nodes report later join without an operator. Read of the oldest pool."""
-    required_isolation = models.CharField(
-        max_length=20, choices=IsolationLevel.choices, default=IsolationLevel.ANY
+    max_lifetime_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=YEAR,
+        help_text="Time from activation of an allocation to its eviction; null or 0: unlimited.",
     )
-    """Nodes with a lower level get no new allocations of the pool."""
+    max_idle_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=YEAR,
+        help_text="Time without a launch or copy until eviction; null or 0: unlimited.",
+    )
+    max_late_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=YEAR,
+        help_text="Time for which work of a session may run beyond its turn while others wait for"
+        " the GPU, until the session ends; null or 0: unlimited.",
+    )
+    network = models.CharField(
+        max_length=50, blank=True, help_text="Clients try the endpoints of this network first."
+    )
+    admit_new_gpus = models.BooleanField(
+        default=False,
+        help_text="GPUs that enrolled nodes report later join the pool without an operator."
+        " Has an effect in the default pool, which new GPUs join.",
+    )
+    required_isolation = models.CharField(
+        max_length=20,
+        choices=IsolationLevel.choices,
+        default=IsolationLevel.ANY,
+        help_text="Isolation of sessions that nodes need for new allocations. `process`: a fixed"
+        " set of system calls; `namespaces`: also files, processes and a network of their own;"
+        " `full`: also a user of their own and limits of memory, threads and processor time.",
+    )
     project_ids = models.JSONField(default=list, blank=True)
     """Ids of the projects that may use the pool; empty: all."""
     simulated = models.BooleanField(default=False)
@@ -153,10 +176,14 @@ class Quota(models.Model):
     quota_percent = models.PositiveIntegerField(null=True, blank=True)
     """Guaranteed capacity; null: none, the subject uses idle capacity only."""
     limit_percent = models.PositiveIntegerField(null=True, blank=True)
-    borrows = models.BooleanField(default=True)
-    """The subject may exceed its quota while capacity is idle."""
-    weight = models.FloatField(default=1.0)
-    """Relative share of idle capacity."""
+    borrows = models.BooleanField(
+        default=True, help_text="The subject may exceed its quota while capacity is idle."
+    )
+    weight = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1000)],
+        help_text="Relative share of idle capacity.",
+    )
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -190,7 +217,9 @@ class Reservation(models.Model):
     project = models.ForeignKey(
         "accounts.Project", on_delete=models.CASCADE, related_name="reservations"
     )
-    gpu_count = models.PositiveSmallIntegerField()
+    gpu_count = models.PositiveSmallIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    )
     percent = models.PositiveSmallIntegerField(default=100)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()

@@ -15,20 +15,36 @@ from appliance.accounts.permissions import projects_with
 from appliance.accounts.resources import Resource, Values
 from appliance.activity.feed import GuardedNames, hub
 from appliance.api.errors import Code
-from appliance.api.fields import LabelsField, LineField, NameField
+from appliance.api.fields import LabelsField, NameField
 from appliance.api.filters import parse_labels, parse_text
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.db.change_log import Audience
 from appliance.pools import services
-from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
 
 POLICIES = ("pack", "spread", "model_affinity", "exclusive")
 """Values of allocations.placement.Policy, which this layer cannot import; a test compares them."""
-MAX_SECONDS = 366 * 86400
+POLICY_LIST = serializers.ListField(
+    child=serializers.ChoiceField(POLICIES),
+    min_length=1,
+    required=False,
+    help_text="Placement policies. A later policy breaks the ties of the earlier ones.",
+)
+SETTINGS = (
+    "labels",
+    "policies",
+    "fallbacks",
+    "max_lifetime_seconds",
+    "max_idle_seconds",
+    "max_late_seconds",
+    "network",
+    "admit_new_gpus",
+    "required_isolation",
+    "projects",
+)
 APPLIANCE_SETTINGS = frozenset({"admit_new_gpus", "fallbacks", "projects", "required_isolation"})
 """Settings that a role binding in the pool does not permit to change."""
 
@@ -49,12 +65,7 @@ def named(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
 
 # The context has the names that the caller may view (`visible_names`).
 class PoolSerializer(serializers.ModelSerializer[Pool]):
-    policies = serializers.ListField(
-        child=serializers.ChoiceField(POLICIES),
-        min_length=1,
-        required=False,
-        help_text="Placement policies. A later policy breaks the ties of the earlier ones.",
-    )
+    policies = POLICY_LIST
     fallbacks = serializers.SerializerMethodField(
         help_text="Names of the pools to try after this one, in order."
     )
@@ -68,23 +79,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
     class Meta:
         model = Pool
-        fields = (
-            "id",
-            "name",
-            "labels",
-            "policies",
-            "fallbacks",
-            "max_lifetime_seconds",
-            "max_idle_seconds",
-            "max_late_seconds",
-            "network",
-            "admit_new_gpus",
-            "required_isolation",
-            "projects",
-            "simulated",
-            "version",
-            "created_at",
-        )
+        fields = ("id", "name", *SETTINGS, "simulated", "version", "created_at")
 
     def get_fallbacks(self, pool: Pool) -> list[str]:
         names = self.context["pools"]
@@ -95,58 +90,16 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
         return sorted(names[p] for p in pool.project_ids if p in names)
 
 
-class PoolSettingsSerializer(RequestSerializer[dict[str, Any]]):
+class PoolSettingsSerializer(ModelRequestSerializer[Pool]):
     labels = LabelsField(
         required=False, help_text="Labels by key. They select pools in lists and in `busbar apply`."
     )
-    policies = serializers.ListField(
-        child=serializers.ChoiceField(POLICIES),
-        min_length=1,
-        required=False,
-        help_text="Placement policies. A later policy breaks the ties of the earlier ones.",
-    )
+    policies = POLICY_LIST
     fallbacks = serializers.ListField(
         child=NameField(max_length=100),
         required=False,
         max_length=16,
         help_text="Names of the pools to try after this one, in order.",
-    )
-    max_lifetime_seconds = serializers.IntegerField(
-        min_value=0,
-        max_value=MAX_SECONDS,
-        required=False,
-        help_text="Time from activation of an allocation to its eviction; 0 for unlimited.",
-    )
-    max_idle_seconds = serializers.IntegerField(
-        min_value=0,
-        max_value=MAX_SECONDS,
-        required=False,
-        help_text="Time without a launch or copy until eviction; 0 for unlimited.",
-    )
-    max_late_seconds = serializers.IntegerField(
-        min_value=0,
-        max_value=MAX_SECONDS,
-        required=False,
-        help_text="Time for which work of a session may run beyond its turn while others wait for"
-        " the GPU, until the session ends; 0 for unlimited.",
-    )
-    network = LineField(
-        max_length=50,
-        required=False,
-        allow_blank=True,
-        help_text="Clients try the endpoints of this network first.",
-    )
-    admit_new_gpus = serializers.BooleanField(
-        required=False,
-        help_text="GPUs that enrolled nodes report later join the pool without an operator."
-        " Has an effect in the default pool, which new GPUs join.",
-    )
-    required_isolation = serializers.ChoiceField(
-        IsolationLevel.choices,
-        required=False,
-        help_text="Isolation of sessions that nodes need for new allocations. `process`: a fixed"
-        " set of system calls; `namespaces`: also files, processes and a network of their own;"
-        " `full`: also a user of their own and limits of memory, threads and processor time.",
     )
     projects = serializers.ListField(
         child=NameField(max_length=100),
@@ -155,9 +108,16 @@ class PoolSettingsSerializer(RequestSerializer[dict[str, Any]]):
         help_text="Names of the projects that may use the pool; empty if all may.",
     )
 
+    class Meta:
+        model = Pool
+        fields: tuple[str, ...] = SETTINGS
+
 
 class PoolRequestSerializer(PoolSettingsSerializer):
     name = NameField(max_length=100)
+
+    class Meta(PoolSettingsSerializer.Meta):
+        fields = (*SETTINGS, "name")
 
 
 POOLS = Resource(
@@ -183,9 +143,7 @@ class PoolListView(ApplianceView):
     @POOLS.creates(PoolRequestSerializer)
     def post(self, user: User, values: Values) -> Pool:
         """Create a pool."""
-        name = values.pop("name")
-        settings = services.PoolSettings(**values)
-        return services.create_pool(name=name, settings=settings, actor=user.username)
+        return services.create_pool(values=values, actor=user.username)
 
 
 class PoolView(ApplianceView):
@@ -214,8 +172,7 @@ class PoolView(ApplianceView):
         """
         if not APPLIANCE_SETTINGS.isdisjoint(values):
             require_privilege(user, services.MANAGE)
-        settings = services.PoolSettings(**values)
-        return services.update_pool(pool_id=pool.pk, settings=settings, actor=user.username)
+        return services.update_pool(pool_id=pool.pk, values=values, actor=user.username)
 
     @POOLS.deletes()
     def delete(self, user: User, pool: Pool) -> None:

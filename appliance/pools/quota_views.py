@@ -11,11 +11,11 @@ from rest_framework import serializers
 
 from appliance.accounts.models import User
 from appliance.accounts.resources import Resource, Values
-from appliance.api.fields import NameField, NumberField
+from appliance.api.fields import NameField
 from appliance.api.filters import parse_choice, parse_id
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer
 from appliance.api.views import ApplianceView
 from appliance.pools import quotas
 from appliance.pools.models import Quota
@@ -26,8 +26,7 @@ KINDS = [k.value for k in SubjectKind]
 MAX_GPUS = 100_000
 QUOTA_HELP = "Guaranteed number of GPUs; null for no guarantee."
 LIMIT_HELP = "Maximum number of GPUs; null for no limit."
-BORROWS_HELP = "The subject may exceed its quota while capacity is idle."
-WEIGHT_HELP = "Relative share of idle capacity."
+SETTINGS = ("quota_gpus", "limit_gpus", "borrows", "weight")
 
 
 @extend_schema_field({"type": "number", "format": "double", "minimum": 0, "maximum": MAX_GPUS})
@@ -45,20 +44,25 @@ class GpusField(serializers.Field[int, float, float | None, Any]):
         return round(data * 100)
 
 
-class QuotaSettingsSerializer(RequestSerializer[dict[str, Any]]):
+class QuotaSettingsSerializer(ModelRequestSerializer[Quota]):
     quota_gpus = GpusField(
         source="quota_percent", required=False, allow_null=True, help_text=QUOTA_HELP
     )
     limit_gpus = GpusField(
         source="limit_percent", required=False, allow_null=True, help_text=LIMIT_HELP
     )
-    borrows = serializers.BooleanField(required=False, help_text=BORROWS_HELP)
-    weight = NumberField(min_value=0.01, max_value=1000, required=False, help_text=WEIGHT_HELP)
+
+    class Meta:
+        model = Quota
+        fields: tuple[str, ...] = SETTINGS
 
 
 class QuotaRequestSerializer(QuotaSettingsSerializer):
     subject_kind = serializers.ChoiceField(KINDS)
     subject = NameField(max_length=150, help_text="Name of the user, project or department.")
+
+    class Meta(QuotaSettingsSerializer.Meta):
+        fields = (*SETTINGS, "subject_kind", "subject")
 
 
 # For lists, the context provides the names of the subjects as `names`.
@@ -72,17 +76,7 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
 
     class Meta:
         model = Quota
-        fields = (
-            "id",
-            "subject_kind",
-            "subject",
-            "quota_gpus",
-            "limit_gpus",
-            "borrows",
-            "weight",
-            "version",
-            "created_at",
-        )
+        fields = ("id", "subject_kind", "subject", *SETTINGS, "version", "created_at")
 
     def get_subject(self, quota: Quota) -> str | None:
         names: dict[UUID, str] = self.context.get("names") or subject_names([quota])

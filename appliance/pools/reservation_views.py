@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rest_framework import serializers
 
@@ -14,11 +14,13 @@ from appliance.api.fields import NameField, StrictBooleanField, ZonedTimeField
 from appliance.api.filters import parse_text, parse_time
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.request_serializer import RequestSerializer
+from appliance.api.request_serializer import ModelRequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.pools import reservations
 from appliance.pools.models import Reservation
+
+FIELDS = ("name", "pool", "project", "gpu_count", "percent", "starts_at", "ends_at")
 
 
 class ReservationSerializer(RowSerializer[Reservation]):
@@ -27,25 +29,13 @@ class ReservationSerializer(RowSerializer[Reservation]):
 
     class Meta:
         model = Reservation
-        fields = (
-            "id",
-            "name",
-            "pool",
-            "project",
-            "gpu_count",
-            "percent",
-            "starts_at",
-            "ends_at",
-            "version",
-            "created_at",
-        )
+        fields = ("id", *FIELDS, "version", "created_at")
 
 
-class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
+class ReservationRequestSerializer(ModelRequestSerializer[Reservation]):
     name = NameField(max_length=100)
     pool = NameField(max_length=100)
     project = NameField(max_length=100)
-    gpu_count = serializers.IntegerField(min_value=1, max_value=1024)
     percent = serializers.IntegerField(
         min_value=1, max_value=100, required=False, default=100, help_text="Share of each GPU."
     )
@@ -57,6 +47,10 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
         "pool at some moment, or its shares have no room for a CUDA context. Otherwise it fails "
         "with `unsatisfiable`.",
     )
+
+    class Meta:
+        model = Reservation
+        fields = (*FIELDS, "allow_pending")
 
 
 RESERVATIONS = Resource(
@@ -92,7 +86,7 @@ class ReservationListView(ApplianceView):
     @RESERVATIONS.creates(ReservationRequestSerializer)
     def post(self, user: User, values: Values) -> Reservation:
         """Reserve GPUs of a pool for a project during a period."""
-        return reservations.create_reservation(actor=user.username, **values)
+        return reservations.create_reservation(values=values, actor=user.username)
 
 
 class ReservationView(ApplianceView):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -22,42 +23,27 @@ from appliance.runtime.each import convert_each
 
 
 @write_transaction
-def create_reservation(
-    *,
-    name: str,
-    pool: str,
-    project: str,
-    gpu_count: int,
-    percent: int,
-    starts_at: datetime,
-    ends_at: datetime,
-    actor: str,
-    allow_pending: bool = False,
-) -> Reservation:
+def create_reservation(*, values: Mapping[str, Any], actor: str) -> Reservation:
     """Create a reservation. `allow_pending` permits more than the pool has registered.
 
     Raises ApplianceError NOT_FOUND for an unknown pool or project, INVALID for an empty or past
     period, UNSATISFIABLE if the pool is too small or a CUDA context needs more memory.
     """
-    owner = Project.objects.filter(name=project).first()
-    if owner is None:
-        raise ApplianceError(Code.NOT_FOUND, f"Project {project} not found.")
-    check_period(starts_at, ends_at)
-    reserved_pool = find_pool(pool)
+    columns = dict(values)
+    allow_pending = columns.pop("allow_pending", False)
+    columns["project"] = Project.objects.filter(name=values["project"]).first()
+    if columns["project"] is None:
+        raise ApplianceError(Code.NOT_FOUND, f"Project {values['project']} not found.")
+    check_period(values["starts_at"], values["ends_at"])
+    columns["pool"] = find_pool(values["pool"])
+    row = Reservation(**columns)
     if not allow_pending:
-        check_capacity(reserved_pool, gpu_count, percent, (starts_at, ends_at))
-    row = Reservation.objects.create(
-        name=name,
-        pool=reserved_pool,
-        project=owner,
-        gpu_count=gpu_count,
-        percent=percent,
-        starts_at=starts_at,
-        ends_at=ends_at,
-    )
-    period = f"{starts_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
-    size = f"{gpu_count} x {percent} % of pool {pool}"
-    emit_event(row, "reservation.created", actor, f"Reservation {name} created: {size}, {period}.")
+        check_capacity(row.pool, row.gpu_count, row.percent, (row.starts_at, row.ends_at))
+    row.save()
+    period = f"{row.starts_at:%Y-%m-%d %H:%M} to {row.ends_at:%Y-%m-%d %H:%M} UTC"
+    size = f"{row.gpu_count} x {row.percent} % of pool {row.pool.name}"
+    created = f"Reservation {row.name} created: {size}, {period}."
+    emit_event(row, "reservation.created", actor, created)
     record_created(row)
     return row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -34,33 +34,10 @@ def ensure_default_pool() -> None:
     Pool.objects.get_or_create(name=DEFAULT_POOL)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
-    """New settings of a pool; None leaves a setting unchanged."""
-
-    labels: Mapping[str, str] | None = None
-    policies: Sequence[str] | None = None
-    fallbacks: Sequence[str] | None = None
-    """Names of the pools to try after this one, in order."""
-    max_lifetime_seconds: int | None = None
-    """0: unlimited."""
-    max_idle_seconds: int | None = None
-    """0: unlimited."""
-    max_late_seconds: int | None = None
-    """0: unlimited."""
-    network: str | None = None
-    """Clients try the endpoints of this network first; empty: no preference."""
-    admit_new_gpus: bool | None = None
-    """Whether GPUs that enrolled nodes report later join without an operator (default pool)."""
-    required_isolation: str | None = None
-    """Level of `IsolationLevel` that nodes need for new allocations."""
-    projects: Sequence[str] | None = None
-    """Names of the projects that may use the pool; empty: all."""
-
-
 @write_transaction
-def create_pool(*, name: str, settings: PoolSettings, actor: str, simulated: bool = False) -> Pool:
+def create_pool(*, values: Mapping[str, Any], actor: str, simulated: bool = False) -> Pool:
     """Create a pool. Raises ApplianceError CONFLICT if the name is taken."""
+    name = values["name"]
     try:
         with transaction.atomic():
             pool = Pool.objects.create(name=name, simulated=simulated)
@@ -68,7 +45,7 @@ def create_pool(*, name: str, settings: PoolSettings, actor: str, simulated: boo
         raise ApplianceError(
             Code.CONFLICT, f"A pool named {name} already exists. Choose another name."
         ) from None
-    if columns := changed_columns(pool, settings):
+    if columns := changed_columns(pool, values):
         save_columns(pool, columns)
     emit_pool_event(pool, "pool.created", f"Pool {name} created.", actor)
     record_created(pool)
@@ -76,9 +53,10 @@ def create_pool(*, name: str, settings: PoolSettings, actor: str, simulated: boo
 
 
 @write_transaction
-def update_pool(*, pool_id: UUID, settings: PoolSettings, actor: str) -> Pool:
+def update_pool(*, pool_id: UUID, values: Mapping[str, Any], actor: str) -> Pool:
+    """Change settings. `values` are the fields of a request."""
     pool = Pool.objects.select_for_update().get(pk=pool_id)
-    before, changed = values_of(pool), changed_columns(pool, settings)
+    before, changed = values_of(pool), changed_columns(pool, values)
     if changed:
         save_columns(pool, changed)
         if "required_isolation" in changed:
@@ -166,17 +144,18 @@ UPDATE = POOLS.add(Action("update", MANAGE, places=Pool.places))
 DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 
 
-def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
+def changed_columns(pool: Pool, values: Mapping[str, Any]) -> dict[str, object]:
     """Return the columns with new values that differ from the current ones."""
-    columns = {name: value for name, value in asdict(settings).items() if value is not None}
-    columns |= {n: value or None for n, value in columns.items() if n.endswith("_seconds")}
-    if settings.fallbacks is not None:
+    columns = dict(values)
+    limits = [f.name for f in Pool._meta.concrete_fields if f.null and f.name in values]
+    columns |= {name: values[name] or None for name in limits}
+    if "fallbacks" in values:
         columns["fallbacks"] = [
-            str(find_fallback(pool, name).pk) for name in settings.fallbacks if name != pool.name
+            str(find_fallback(pool, name).pk) for name in values["fallbacks"] if name != pool.name
         ]
-    if (projects := columns.pop("projects", None)) is not None:
+    if "projects" in values:
         columns["project_ids"] = sorted(
-            str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(projects)
+            str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(columns.pop("projects"))
         )
     return {name: value for name, value in columns.items() if getattr(pool, name) != value}
 

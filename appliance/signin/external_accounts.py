@@ -45,5 +45,5 @@ def set_groups(user: User, managed: set[str], wanted: set[str]) -> None:
         record_deleted(present[name])
         present[name].delete()
     for name in sorted(wanted - present.keys()):
-        group = Group.objects.filter(name=name).first() or group_create(name=name)
+        group = Group.objects.filter(name=name).first() or group_create(values={"name": name})
         ensure_member(group=group, user=user)

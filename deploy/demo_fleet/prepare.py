@@ -72,7 +72,7 @@ def create_places() -> None:
     from appliance.accounts.models import Department, Project
     from appliance.inventory.models import Site
     from appliance.pools.models import Pool
-    from appliance.pools.services import PoolSettings, create_pool
+    from appliance.pools.services import create_pool
 
     for name, projects in DEPARTMENTS.items():
         department, _ = Department.objects.get_or_create(name=name)
@@ -81,8 +81,8 @@ def create_places() -> None:
     for name in SITES:
         Site.objects.get_or_create(name=name, defaults={"notes": NOTES})
     if not Pool.objects.filter(name=POOL).exists():
-        settings = PoolSettings(projects=sorted(set(USERS.values())))
-        create_pool(name=POOL, settings=settings, actor="system", simulated=True)
+        values = {"name": POOL, "projects": sorted(set(USERS.values()))}
+        create_pool(values=values, actor="system", simulated=True)
 
 
 def create_tokens() -> dict[str, Any]:

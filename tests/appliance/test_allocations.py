@@ -282,7 +282,7 @@ def test_repeated_request_finds_its_response_after_its_project_was_renamed(
     roles.bind(actor=cast.admin, user="una", role="user", project="physics")
     client = client_of(user)
     first = client.post(URL, request_body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
-    project_update(project_id=project.pk, actor=cast.admin, name="optics")
+    project_update(project_id=project.pk, values={"name": "optics"}, actor=cast.admin)
     again = client.post(URL, request_body, format="json", HTTP_IDEMPOTENCY_KEY="k1")
     assert (again.status_code, body(again)) == (202, body(first))
 

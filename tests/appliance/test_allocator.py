@@ -60,7 +60,7 @@ from appliance.inventory.reports import (
 from appliance.inventory.services import set_node_schedulable
 from appliance.pools.isolation import IsolationLevel, satisfies
 from appliance.pools.models import Pool, Quota
-from appliance.pools.services import PoolSettings, ensure_default_pool, update_pool
+from appliance.pools.services import ensure_default_pool, update_pool
 from appliance.telemetry import reachability
 
 GIB = 1 << 30
@@ -282,8 +282,8 @@ class Allocator(RuleBasedStateMachine):
 
     @rule(level=st.sampled_from(["any", "any", *IsolationLevel.values]))
     def require_isolation(self, level: str) -> None:
-        changed = PoolSettings(required_isolation=level)
-        update_pool(pool_id=Pool.objects.get().pk, settings=changed, actor="olga")
+        values = {"required_isolation": level}
+        update_pool(pool_id=Pool.objects.get().pk, values=values, actor="olga")
 
     @rule()
     def run_scheduler(self) -> None:

@@ -313,7 +313,7 @@ def test_record_and_its_change_are_rolled_back_together(cast: Cast) -> None:
     def fail() -> None:
         from appliance.accounts.groups import group_create
 
-        group_create(name="students")
+        group_create(values={"name": "students"})
         raise RuntimeError
 
     with pytest.raises(RuntimeError):

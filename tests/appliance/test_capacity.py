@@ -11,7 +11,7 @@ import pytest
 
 from appliance.accounts.models import RoleBinding, User
 from appliance.inventory.models import Gpu, Node
-from appliance.pools.services import PoolSettings, create_pool
+from appliance.pools.services import create_pool
 from appliance.telemetry import reachability, series
 from tests.appliance.conftest import GIB, Cast, applied, body
 
@@ -101,11 +101,8 @@ def test_capacity_counts_only_visible_gpus(
     node = add_node(gpus=2)
     theirs = RoleBinding.objects.get(user=cast.charlie).project
     assert theirs is not None
-    kept = create_pool(
-        name=f"kept-{uuid.uuid4().hex[:6]}",
-        settings=PoolSettings(projects=[theirs.name]),
-        actor="test",
-    )
+    values = {"name": f"kept-{uuid.uuid4().hex[:6]}", "projects": [theirs.name]}
+    kept = create_pool(values=values, actor="test")
     Gpu.objects.filter(node=node, index=0).update(pool=kept)
     assert body(client_of(cast.alice).get("/api/v1/capacity"))["total"]["gpus"]["capacity"] == 1
     assert body(client_of(cast.olga).get("/api/v1/capacity"))["total"]["gpus"]["capacity"] == 2

@@ -83,7 +83,7 @@ def test_repeated_binding_returns_its_response_after_its_project_was_renamed(
 
     first = bind()
     project = Project.objects.get(name="elsewhere")
-    project_update(project_id=project.pk, actor=cast.admin, name="renamed")
+    project_update(project_id=project.pk, values={"name": "renamed"}, actor=cast.admin)
     again = bind()
     assert (again.status_code, body(again)) == (201, body(first))
     RoleBinding.objects.filter(user=cast.ada).delete()

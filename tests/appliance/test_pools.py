@@ -166,6 +166,19 @@ def test_pool_in_use_names_its_blockers_and_empty_pool_is_deleted(
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("nothing", [0, None])
+def test_maximum_of_a_pool_ends_with_0_and_with_null(
+    cast: Cast, client_of: Clients, nothing: int | None
+) -> None:
+    olga = client_of(cast.olga)
+    limits = {"max_idle_seconds": 600, "max_late_seconds": 60}
+    made = body(olga.post("/api/v1/pools", {"name": "night", **limits}, format="json"))
+    path = f"/api/v1/pools/{made['id']}"
+    changed = body(olga.patch(path, {"max_idle_seconds": nothing}, format="json"))
+    assert changed == made | {"max_idle_seconds": None, "version": made["version"] + 1}
+
+
+@pytest.mark.django_db
 def test_allocation_idle_beyond_the_pool_limit_gets_notice(
     cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from appliance.fleet.enrolment import redeem, token_create
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import ReportedGpu, record_node_report
 from appliance.pools.models import Pool
-from appliance.pools.services import PoolSettings, create_pool
+from appliance.pools.services import create_pool
 from appliance.telemetry import reachability
 from nodes.enrolment import NewKeys, Token
 from tests.appliance.conftest import GIB, Cast, body
@@ -32,7 +32,7 @@ def enrol(name: str, *, simulated: bool) -> Node:
 
 @pytest.fixture
 def demo_pool(cast: Cast) -> Pool:
-    return create_pool(name="demo", settings=PoolSettings(), actor="test", simulated=True)
+    return create_pool(values={"name": "demo"}, actor="test", simulated=True)
 
 
 @pytest.fixture

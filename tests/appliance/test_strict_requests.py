@@ -88,6 +88,25 @@ def test_value_of_another_type_is_no_name(cast: Cast, client_of: Clients, name: 
     assert response.status_code == 400 and body(response)["errors"][0]["pointer"] == "/name"
 
 
+@pytest.mark.parametrize("number", ["60", True, 1.5])
+def test_value_of_another_type_is_no_whole_number(
+    cast: Cast, client_of: Clients, number: object
+) -> None:
+    content = {"name": "a", "max_idle_seconds": number}
+    response = client_of(cast.olga).post("/api/v1/pools", content, format="json")
+    assert response.status_code == 400
+    assert body(response)["errors"][0]["pointer"] == "/max_idle_seconds"
+
+
+@pytest.mark.parametrize("kind", ["departments", "groups", "projects", "roles", "sites"])
+def test_change_without_a_field_changes_nothing(cast: Cast, client_of: Clients, kind: str) -> None:
+    admin, content = client_of(cast.admin), {"name": "a"}
+    required: dict[str, Any] = {"privileges": []} if kind == "roles" else {}
+    made = body(admin.post(f"/api/v1/{kind}", content | required, format="json"))
+    changed = admin.patch(f"/api/v1/{kind}/{made['id']}", {}, format="json")
+    assert (changed.status_code, body(changed)) == (200, made)
+
+
 @pytest.mark.parametrize("path", ["actions", "sites", "pools", "bulk"])
 def test_longer_idempotency_key_is_refused_in_place_of_cut(
     cast: Cast, client_of: Clients, path: str

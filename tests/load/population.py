@@ -35,14 +35,14 @@ def populate(folder: Path, nodes: int, *, with_people: bool = False) -> None:
     for database in settings.DATABASES:
         call_command("migrate", database=database, interactive=False, verbosity=0)
     from appliance.accounts.services import ensure_defaults
-    from appliance.pools.services import PoolSettings, create_pool, ensure_default_pool
+    from appliance.pools.services import create_pool, ensure_default_pool
 
     ensure_default_pool()
     ensure_defaults()
     authority = load_authority(settings.DATA_DIR)
     with transaction.atomic():
         users = create_users()
-        create_pool(name="kept", settings=PoolSettings(projects=["others"]), actor="load")
+        create_pool(values={"name": "kept", "projects": ["others"]}, actor="load")
         fleet = create_fleet(nodes, authority.pem)
         if with_people:
             add_many_people()

@@ -57,9 +57,10 @@ def example_of(
         return FORMATS[found["format"]]
     if found.get("type") == "boolean":
         return bool(found.get("default", True))
-    return found.get("default", MISSING)
+    return found.get("default", NUMBERS.get(str(found.get("type")), MISSING))
 
 
+NUMBERS = {"integer": 1, "number": 1.0}
 FORMATS = {"uuid": UUID, "date-time": TIME}
 SUFFIXES = {"_seconds": 60.0, "_days": 90.0, "_mib": 1024, "connections": 4096, "_address": 512}
 """Examples of settings, by the unit in their names."""

@@ -1,7 +1,7 @@
 """Description and example of fields, by name, for the OpenAPI document.
 
-A serializer's `help_text` comes first. An entry `Schema.field` precedes one for all schemas.
-Descriptions are empty where each serializer has a `help_text`.
+The `help_text` of a serializer or a column comes first. An entry `Schema.field` precedes one for
+all schemas. Descriptions are empty where each has a `help_text`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIELDS: dict[str, Field] = {
     "actor": Field("alice", "Name of the user who did it; `system` for the appliance itself."),
     "address": Field("192.0.2.10", "Address or host name."),
     "addresses": Field(["192.0.2.10"]),
-    "admit_new_gpus": Field(False, "GPUs that enrolled nodes report later join the pool at once."),
+    "admit_new_gpus": Field(False),
     "after": Field({"name": "train"}),
     "authorization_code": Field("SplxlOBeZQQYbYS6WxSbIA"),
     "authorization_url": Field("https://id.example.org/authorize?client_id=busbar"),
@@ -48,7 +48,6 @@ FIELDS: dict[str, Field] = {
     "applied_generation": Field(7, "Generation of the desired state that the node has applied."),
     "before": Field({"name": "training"}),
     "body": Field({"percent": 25}),
-    "borrows": Field(True, "The subject may exceed its quota while capacity is idle."),
     "bytes_in": Field(1 << 20, "Bytes that the session received from its client."),
     "bytes_out": Field(1 << 18, "Bytes that the session sent to its client."),
     "ca_certificates": Field("", ""),
@@ -68,7 +67,6 @@ FIELDS: dict[str, Field] = {
     "clear_threshold": Field(80.0),
     "cleared_at": Field(LATER, "Time at which the condition had ended; null while it is open."),
     "event_kind": Field(""),
-    "enabled": Field(True, "True: the definition is evaluated."),
     "is_builtin": Field(False, "It came with the product: it can be disabled, not deleted."),
     "mail_users": Field(["olga"]),
     "raised_at": Field(TIME, "Time at which the alarm was raised."),
@@ -188,9 +186,9 @@ FIELDS: dict[str, Field] = {
     "longest_queued_seconds": Field(12.5),
     "loop_lag_p50_ms": Field(0.4),
     "loop_lag_p99_ms": Field(3.1, "The same, 99th percentile."),
-    "max_idle_seconds": Field(3600, "Time without a launch after which an allocation ends."),
-    "max_late_seconds": Field(60, "Time for which work may be late until its session ends."),
-    "max_lifetime_seconds": Field(86_400, "Longest lifetime of an allocation; null: no limit."),
+    "max_idle_seconds": Field(3600),
+    "max_late_seconds": Field(60),
+    "max_lifetime_seconds": Field(86_400),
     "max_sessions": Field(48),
     "memory_bytes": Field(MEMORY, "Memory in bytes; on each GPU if there are several."),
     "message": Field("Allocation train is active.", "What happened, in a sentence."),
@@ -319,7 +317,6 @@ FIELDS: dict[str, Field] = {
     "waiting_reason": Field("", "Why the request waits; empty if it does not."),
     "waiting_rule": Field("", "Rule for which it waits, such as `quota`; empty if it does not."),
     "waiting_writes": Field(0),
-    "weight": Field(1.0, "Relative share of idle capacity."),
     "whole_gpus": Field(2),
     "whole_gpus_after": Field(3),
     "within_target_share": Field(0.98),

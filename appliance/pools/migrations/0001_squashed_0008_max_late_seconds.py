@@ -2,6 +2,7 @@
 
 import appliance.db.identifiers
 import appliance.pools.models
+import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
@@ -36,15 +37,15 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(default=1)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('fallbacks', models.JSONField(blank=True, default=list)),
-                ('max_lifetime_seconds', models.PositiveIntegerField(blank=True, null=True)),
+                ('max_lifetime_seconds', models.PositiveIntegerField(blank=True, help_text='Time from activation of an allocation to its eviction; null or 0: unlimited.', null=True, validators=[django.core.validators.MaxValueValidator(31622400)])),
                 ('policies', models.JSONField(default=appliance.pools.models.default_policies)),
-                ('max_idle_seconds', models.PositiveIntegerField(blank=True, null=True)),
+                ('max_idle_seconds', models.PositiveIntegerField(blank=True, help_text='Time without a launch or copy until eviction; null or 0: unlimited.', null=True, validators=[django.core.validators.MaxValueValidator(31622400)])),
                 ('project_ids', models.JSONField(blank=True, default=list)),
-                ('network', models.CharField(blank=True, max_length=50)),
-                ('admit_new_gpus', models.BooleanField(default=False)),
-                ('required_isolation', models.CharField(choices=[('any', 'Any'), ('process', 'Process'), ('namespaces', 'Namespaces'), ('full', 'Full')], default='any', max_length=20)),
+                ('network', models.CharField(blank=True, help_text='Clients try the endpoints of this network first.', max_length=50)),
+                ('admit_new_gpus', models.BooleanField(default=False, help_text='GPUs that enrolled nodes report later join the pool without an operator. Has an effect in the default pool, which new GPUs join.')),
+                ('required_isolation', models.CharField(choices=[('any', 'Any'), ('process', 'Process'), ('namespaces', 'Namespaces'), ('full', 'Full')], default='any', help_text='Isolation of sessions that nodes need for new allocations. `process`: a fixed set of system calls; `namespaces`: also files, processes and a network of their own; `full`: also a user of their own and limits of memory, threads and processor time.', max_length=20)),
                 ('simulated', models.BooleanField(default=False)),
-                ('max_late_seconds', models.PositiveIntegerField(blank=True, null=True)),
+                ('max_late_seconds', models.PositiveIntegerField(blank=True, help_text='Time for which work of a session may run beyond its turn while others wait for the GPU, until the session ends; null or 0: unlimited.', null=True, validators=[django.core.validators.MaxValueValidator(31622400)])),
             ],
         ),
         migrations.CreateModel(
@@ -63,8 +64,8 @@ class Migration(migrations.Migration):
                 ('subject_id', models.UUIDField()),
                 ('quota_percent', models.PositiveIntegerField(blank=True, null=True)),
                 ('limit_percent', models.PositiveIntegerField(blank=True, null=True)),
-                ('borrows', models.BooleanField(default=True)),
-                ('weight', models.FloatField(default=1.0)),
+                ('borrows', models.BooleanField(default=True, help_text='The subject may exceed its quota while capacity is idle.')),
+                ('weight', models.FloatField(default=1.0, help_text='Relative share of idle capacity.', validators=[django.core.validators.MinValueValidator(0.01), django.core.validators.MaxValueValidator(1000)])),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
             ],
@@ -77,7 +78,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=appliance.db.identifiers.uuid7, editable=False, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=100)),
-                ('gpu_count', models.PositiveSmallIntegerField()),
+                ('gpu_count', models.PositiveSmallIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1024)])),
                 ('percent', models.PositiveSmallIntegerField(default=100)),
                 ('starts_at', models.DateTimeField()),
                 ('ends_at', models.DateTimeField()),

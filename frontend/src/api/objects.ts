@@ -16,17 +16,17 @@ import { applyChanges } from "./feed";
 
 /** Kinds by their path: an object, and a request that changes it. */
 interface Kinds {
-  "alarm-definitions": [AlarmDefinition, Schema<"PatchedAlarmDefinitionChange">];
+  "alarm-definitions": [AlarmDefinition, Schema<"PatchedAlarmDefinitionRequest">];
   allocations: [Allocation, Schema<"PatchedResizeRequest">];
   departments: [Schema<"Department">, Schema<"PatchedDepartmentRequest">];
   gpus: [Gpu, Schema<"PatchedGpuChange">];
   groups: [Schema<"Group">, Schema<"PatchedGroupRequest">];
   nodes: [Node, Schema<"PatchedNodeChange">];
   pools: [Pool, Schema<"PatchedPoolSettings">];
-  projects: [Schema<"Project">, Schema<"PatchedProjectChange">];
+  projects: [Schema<"Project">, Schema<"PatchedProjectRequest">];
   quotas: [Schema<"Quota">, Schema<"PatchedQuotaSettings">];
   roles: [Schema<"Role">, Schema<"PatchedRoleChange">];
-  sites: [Schema<"Site">, Schema<"PatchedSiteChange">];
+  sites: [Schema<"Site">, Schema<"PatchedSiteRequest">];
   users: [Schema<"User">, Schema<"PatchedUserChange">];
 }
 export type EditableKind = keyof Kinds;
