@@ -8,6 +8,7 @@ from remoting.cli.node_commands import NodeName, node_app
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
 from remoting.cli.pool_commands import (
+    POOL_COLUMNS,
     PoolName,
     ReservationName,
     pool_app,
@@ -57,20 +58,7 @@ GPU_FIELDS = (
     "uuid",
     "id",
 )
-POOL_FIELDS = (
-    "policies",
-    "fallbacks",
-    "max_lifetime_seconds",
-    "max_idle_seconds",
-    "max_late_seconds",
-    "network",
-    "required_isolation",
-    "admit_new_gpus",
-    "projects",
-    "labels",
-    "created_at",
-    "id",
-)
+POOL_FIELDS = (*POOL_COLUMNS[1:-1], "labels", "created_at", "id")
 OCCUPANTS = ("node", "gpu_index", "compute_percent", "memory_bytes", "allocation_id")
 EVENTS = ("created_at", "kind", "actor", "message")
 

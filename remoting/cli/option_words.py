@@ -19,7 +19,6 @@ OTHER_NAMES = {
     "fallbacks": "fallback",
     "limit_gpus": "limit",
     "mail_users": "mail_user",
-    "max_idle_seconds": "max_idle",
     "memory_bytes": "memory",
     "min_cuda_version": "min_cuda",
     "min_driver_version": "min_driver",
