@@ -1244,6 +1244,7 @@ class Client(Connection):
         body: GpuAdmission,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> Gpu:
         """Admit a held GPU to a pool.
 
@@ -1253,7 +1254,13 @@ class Client(Connection):
         """
         return cast(
             "Gpu",
-            self.send("POST", f"gpus/{segment(gpu_id)}/admit", body, query={"dry_run": dry_run}),
+            self.send(
+                "POST",
+                f"gpus/{segment(gpu_id)}/admit",
+                body,
+                query={"dry_run": dry_run},
+                headers=given({"If-Match": if_match}),
+            ),
         )
 
     def gpus_metrics_retrieve(
@@ -1719,6 +1726,7 @@ class Client(Connection):
         node_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> Node:
         """Exclude a node from placement.
 
@@ -1731,7 +1739,12 @@ class Client(Connection):
         """
         return cast(
             "Node",
-            self.send("POST", f"nodes/{segment(node_id)}/cordon", query={"dry_run": dry_run}),
+            self.send(
+                "POST",
+                f"nodes/{segment(node_id)}/cordon",
+                query={"dry_run": dry_run},
+                headers=given({"If-Match": if_match}),
+            ),
         )
 
     def nodes_enter_maintenance_create(
@@ -1794,6 +1807,7 @@ class Client(Connection):
         node_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> Node:
         """Include a cordoned node in placement again.
 
@@ -1804,7 +1818,12 @@ class Client(Connection):
         """
         return cast(
             "Node",
-            self.send("POST", f"nodes/{segment(node_id)}/uncordon", query={"dry_run": dry_run}),
+            self.send(
+                "POST",
+                f"nodes/{segment(node_id)}/uncordon",
+                query={"dry_run": dry_run},
+                headers=given({"If-Match": if_match}),
+            ),
         )
 
     def nodes_unlock_create(
@@ -1812,6 +1831,7 @@ class Client(Connection):
         node_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> Node:
         """Unlock a node after the second copy of its identity has been removed.
 
@@ -1821,7 +1841,12 @@ class Client(Connection):
         """
         return cast(
             "Node",
-            self.send("POST", f"nodes/{segment(node_id)}/unlock", query={"dry_run": dry_run}),
+            self.send(
+                "POST",
+                f"nodes/{segment(node_id)}/unlock",
+                query={"dry_run": dry_run},
+                headers=given({"If-Match": if_match}),
+            ),
         )
 
     def nodes_enrol_ssh_create(
@@ -2581,6 +2606,7 @@ class Client(Connection):
         reservation_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> None:
         """Delete a reservation.
 
@@ -2590,7 +2616,12 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"reservations/{segment(reservation_id)}", query={"dry_run": dry_run})
+        self.send(
+            "DELETE",
+            f"reservations/{segment(reservation_id)}",
+            query={"dry_run": dry_run},
+            headers=given({"If-Match": if_match}),
+        )
 
     def role_bindings_list(
         self,
@@ -3241,6 +3272,7 @@ class Client(Connection):
         task_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> Task:
         """Cancel a running task.
 
@@ -3253,7 +3285,12 @@ class Client(Connection):
         """
         return cast(
             "Task",
-            self.send("POST", f"tasks/{segment(task_id)}/cancel", query={"dry_run": dry_run}),
+            self.send(
+                "POST",
+                f"tasks/{segment(task_id)}/cancel",
+                query={"dry_run": dry_run},
+                headers=given({"If-Match": if_match}),
+            ),
         )
 
     def tasks_log_list(
@@ -3527,6 +3564,7 @@ class Client(Connection):
         user_id: str,
         *,
         dry_run: bool | None = None,
+        if_match: str | None = None,
     ) -> None:
         """Remove the second factor of a user who has lost it.
 
@@ -3539,4 +3577,9 @@ class Client(Connection):
 
         With `dry_run=true` nothing changes.
         """
-        self.send("DELETE", f"users/{segment(user_id)}/second-factor", query={"dry_run": dry_run})
+        self.send(
+            "DELETE",
+            f"users/{segment(user_id)}/second-factor",
+            query={"dry_run": dry_run},
+            headers=given({"If-Match": if_match}),
+        )

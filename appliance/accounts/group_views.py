@@ -88,7 +88,6 @@ MEMBERS = Listing(
 
 class GroupListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "groups"}
     get = GROUPS.lists("List groups.")
 
@@ -104,7 +103,6 @@ class GroupView(ApplianceView):
         "PATCH": groups.RENAME.privilege,
         "DELETE": groups.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     get = GROUPS.shows("Return one group.")
 
     @GROUPS.changes(GroupRequestSerializer)

@@ -86,7 +86,6 @@ def all_projects(user: User) -> QuerySet[Project]:
 
 class ProjectListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "accounts.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "projects"}
 
     get = PROJECTS.lists("List the projects whose allocations the caller may view.")
@@ -103,7 +102,6 @@ class ProjectView(ApplianceView):
         "PATCH": projects.MOVE.privilege,
         "DELETE": projects.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }
@@ -127,7 +125,6 @@ class ProjectView(ApplianceView):
 
 class DepartmentListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "accounts.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "departments"}
 
     get = DEPARTMENTS.lists("List departments.")
@@ -144,7 +141,6 @@ class DepartmentView(ApplianceView):
         "PATCH": projects.RENAME_DEPARTMENT.privilege,
         "DELETE": projects.DELETE_DEPARTMENT.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }

@@ -27,7 +27,14 @@ from appliance.accounts.models import User
 from appliance.api.listing import Listing
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize
-from appliance.api.views import ApplianceView, Handler, check_version
+from appliance.api.views import (
+    COMPARES_VERSION,
+    TAKES_KEY,
+    ApplianceView,
+    Handler,
+    check_version,
+    mark,
+)
 
 M = TypeVar("M", bound=Model)
 Values = dict[str, Any]
@@ -99,7 +106,7 @@ class Resource(Listing, Generic[M]):
 
                 return create_once(request, effect, secrets=secrets)
 
-            return post
+            return mark(post, TAKES_KEY)
 
         return decorate
 
@@ -117,11 +124,11 @@ class Resource(Listing, Generic[M]):
             @wraps(change)
             def handle(view: ApplianceView, request: Request, **ids: UUID) -> Response:
                 user = request_user(request)
-                row = self.unchanged(view, request, ids, rows, permit)
+                row = self.unchanged(request, ids, rows, permit)
                 values = {} if form is None else validated(form, request)
                 return Response(self.body(user, change(view, user, row, values)))
 
-            return handle
+            return self.mark_versioned(handle)
 
         return decorate
 
@@ -132,23 +139,22 @@ class Resource(Listing, Generic[M]):
             @extend_schema(responses={204: None})
             @wraps(delete)
             def handle(view: ApplianceView, request: Request, **ids: UUID) -> Response:
-                row = self.unchanged(view, request, ids, rows, None)
+                row = self.unchanged(request, ids, rows, None)
                 delete(view, request_user(request), row)
                 return Response(status=204)
 
-            return handle
+            return self.mark_versioned(handle)
 
         return decorate
 
     def unchanged(
         self,
-        view: ApplianceView,
         request: Request,
         ids: Mapping[str, UUID],
         rows: Rows[M] | None,
         permit: Permit[M] | None,
     ) -> M:
-        """Return the row for a change, in the version that the request names, if the view has any.
+        """Return the row for a change, in the version that the request names, if it shows one.
 
         Raises Http404, and the ApplianceError of `permit` and of `check_version`.
         """
@@ -156,9 +162,16 @@ class Resource(Listing, Generic[M]):
         row = find((rows or self.rows)(user), ids)
         if permit is not None:
             permit(user, row)
-        if request.method in view.version_methods:
+        if self.is_versioned:
             check_version(row, request)
         return row
+
+    @property
+    def is_versioned(self) -> bool:
+        return "version" in self.field_names
+
+    def mark_versioned(self, handler: Handler) -> Handler:
+        return mark(handler, COMPARES_VERSION) if self.is_versioned else handler
 
     def body(self, user: User, row: M) -> dict[str, Any]:
         if self.represent is None:

@@ -103,7 +103,6 @@ ROLES = Resource(
 
 class RoleListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "accounts.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "roles"}
 
     @extend_schema(parameters=ROLES.parameters, responses=RoleSerializer(many=True))
@@ -134,7 +133,6 @@ class RoleView(ApplianceView):
         "PATCH": roles.UPDATE.privilege,
         "DELETE": roles.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }

@@ -149,7 +149,6 @@ class UserView(ApplianceView):
         "PATCH": users.UPDATE.privilege,
         "DELETE": users.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }

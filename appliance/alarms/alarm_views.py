@@ -139,7 +139,6 @@ class AlarmHistoryView(ApplianceView):
 class AlarmAcknowledgeView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": acknowledgement.ACKNOWLEDGE.privilege}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
-    version_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @ALARMS.changes(
         AcknowledgementSerializer,

@@ -38,7 +38,6 @@ DEFINITIONS = Resource(
 
 class AlarmDefinitionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "alarms.manage", "POST": "alarms.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "alarm-definitions"}
 
     get = DEFINITIONS.lists(
@@ -57,7 +56,6 @@ class AlarmDefinitionView(ApplianceView):
         "PATCH": definitions.UPDATE.privilege,
         "DELETE": definitions.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
 
     get = DEFINITIONS.shows("Return one alarm definition.")
 

@@ -98,7 +98,6 @@ class NodeEnterMaintenanceView(ApplianceView):
 
 class NodeExitMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": maintenance.EXIT.privilege}
-    version_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
 

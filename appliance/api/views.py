@@ -26,6 +26,8 @@ REQUEST_HEADER = "Busbar-Request"
 
 ErrorCodes = Mapping[str, Collection[Code]]
 Handler = Callable[..., Response]
+COMPARES_VERSION, TAKES_KEY = "compares_version", "takes_key"
+"""Marks of handlers that a resource has made: their view lists them by itself."""
 
 
 class ApplianceView(APIView):
@@ -54,14 +56,20 @@ class ApplianceView(APIView):
     renewal_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods on which running work depends. They have capacity of their own."""
     version_methods: ClassVar[frozenset[str]] = frozenset()
-    """Methods that compare `If-Match` with the version of the object."""
+    """Methods that compare `If-Match` with the version of the object. Those of a resource do."""
     idempotent_methods: ClassVar[frozenset[str]] = frozenset()
-    """Methods that return the stored response for a repeated `Idempotency-Key`."""
+    """Methods that return the stored response for a repeated `Idempotency-Key`. The creation of
+    a resource does."""
     error_codes: ClassVar[ErrorCodes] = {}
     """Method to the codes that few operations have (api/description/error_codes.py)."""
     created: ClassVar[Mapping[str, str]] = {}
     """Method to the collection, such as `tasks`, of the object that it creates and responds with,
     if that can be read there."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.version_methods |= marked(cls, COMPARES_VERSION)
+        cls.idempotent_methods |= marked(cls, TAKES_KEY)
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         with origin.scope(origin.current()):  # `initial` sets another one
@@ -126,6 +134,17 @@ class ApplianceView(APIView):
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":
             super().perform_authentication(request)
+
+
+def mark(handler: Handler, name: str) -> Handler:
+    vars(handler)[name] = True
+    return handler
+
+
+def marked(view: type[ApplianceView], name: str) -> frozenset[str]:
+    """Return the methods whose handlers in the body of the class have a mark."""
+    members = vars(view).items()
+    return frozenset(m.upper() for m, value in members if name in getattr(value, "__dict__", ()))
 
 
 def run_conditionally(tags: str, handler: Handler) -> Handler:

@@ -154,7 +154,6 @@ class NodeView(node_views.NodeView):
         **node_views.NodeView.privileges,
         "DELETE": enrolment.REMOVE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {"DELETE": (Code.IN_USE,)}
 
     @node_views.NODES.deletes()

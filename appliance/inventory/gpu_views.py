@@ -163,7 +163,6 @@ class GpuView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_GPU.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     get = GPUS.shows("Return one GPU.")

@@ -75,7 +75,6 @@ class NodeView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_NODE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH"})
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     get = NODES.shows("Return one node.")

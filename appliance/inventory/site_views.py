@@ -45,7 +45,6 @@ class SiteRequestSerializer(ModelRequestSerializer[Site]):
 
 class SiteListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "POST": "inventory.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "sites"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
@@ -63,7 +62,6 @@ class SiteView(ApplianceView):
         "PATCH": actions.UPDATE_SITE.privilege,
         "DELETE": actions.DELETE_SITE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }

@@ -134,7 +134,6 @@ POOLS = Resource(
 
 class PoolListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "pools"}
     inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
@@ -152,7 +151,6 @@ class PoolView(ApplianceView):
         "PATCH": services.UPDATE.privilege,
         "DELETE": services.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
     error_codes: ClassVar[ErrorCodes] = {
         "DELETE": (Code.IN_USE,),
     }

@@ -104,7 +104,6 @@ QUOTAS = Resource(
 
 class QuotaListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "quotas"}
 
     get = QUOTAS.lists("List quotas.")
@@ -122,7 +121,6 @@ class QuotaView(ApplianceView):
         "PATCH": quotas.UPDATE.privilege,
         "DELETE": quotas.DELETE.privilege,
     }
-    version_methods: ClassVar[frozenset[str]] = frozenset({"PATCH", "DELETE"})
 
     get = QUOTAS.shows("Return one quota.")
 

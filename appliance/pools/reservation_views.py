@@ -75,7 +75,6 @@ RESERVATIONS = Resource(
 
 class ReservationListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
-    idempotent_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     created: ClassVar[dict[str, str]] = {"POST": "reservations"}
     error_codes: ClassVar[ErrorCodes] = {
         "POST": (Code.UNSATISFIABLE,),
