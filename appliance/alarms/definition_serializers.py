@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from django.db import models
 from rest_framework import serializers
 
 from appliance.alarms.conditions import ANY_XID, STATES, XID_CLASSES
 from appliance.alarms.models import PLACES, AlarmDefinition
-from appliance.api.fields import LineField, NameField
+from appliance.api.fields import (
+    LineField,
+    NameField,
+    StrictBooleanField,
+    TextField,
+    WholeNumberField,
+)
 from appliance.api.request_serializer import ModelRequestSerializer
 from appliance.api.row_serializer import RowSerializer
 
@@ -92,6 +99,12 @@ def place_name(name: str) -> NameField:
 
 
 class AlarmDefinitionRequestSerializer(ModelRequestSerializer[AlarmDefinition]):
+    serializer_field_mapping = {  # noqa: RUF012 - DRF declares it without ClassVar
+        **ModelRequestSerializer.serializer_field_mapping,
+        models.BooleanField: StrictBooleanField,
+        models.IntegerField: WholeNumberField,
+        models.TextField: TextField,
+    }
     name = NameField(max_length=100)
     states = serializers.ListField(
         child=serializers.ChoiceField(ALL_STATES),

@@ -12,13 +12,7 @@ from typing import Any, TypeVar
 from django.db import models
 from rest_framework import serializers
 
-from appliance.api.fields import (
-    LineField,
-    NumberField,
-    StrictBooleanField,
-    TextField,
-    WholeNumberField,
-)
+from appliance.api.fields import LineField, NumberField
 
 T = TypeVar("T")
 M = TypeVar("M", bound=models.Model)
@@ -40,11 +34,11 @@ class RequestSerializer(serializers.Serializer[T]):
 # column of another type than these needs a declared field.
 class ModelRequestSerializer(RequestSerializer[M], serializers.ModelSerializer[M]):
     serializer_field_mapping = {  # noqa: RUF012 - DRF declares it without ClassVar
-        models.BooleanField: StrictBooleanField,
+        models.BooleanField: serializers.BooleanField,
         models.CharField: LineField,
         models.FloatField: NumberField,
-        models.IntegerField: WholeNumberField,
-        models.TextField: TextField,
+        models.IntegerField: serializers.IntegerField,
+        models.TextField: serializers.CharField,
     }
 
 

@@ -147,8 +147,7 @@ DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 def changed_columns(pool: Pool, values: Mapping[str, Any]) -> dict[str, object]:
     """Return the columns with new values that differ from the current ones."""
     columns = dict(values)
-    limits = [f.name for f in Pool._meta.concrete_fields if f.null and f.name in values]
-    columns |= {name: values[name] or None for name in limits}
+    columns |= {n: value or None for n, value in values.items() if n.endswith("_seconds")}
     if "fallbacks" in values:
         columns["fallbacks"] = [
             str(find_fallback(pool, name).pk) for name in values["fallbacks"] if name != pool.name

@@ -83,6 +83,15 @@ def test_acknowledged_alarm_stays_until_its_condition_ends(
 
 
 @pytest.mark.parametrize(
+    ("field", "value"), [("window_seconds", "60"), ("enabled", "true"), ("notes", 7)]
+)
+def test_value_of_another_type_is_refused(olga: Any, field: str, value: object) -> None:
+    refused = create(olga, **{field: value})
+    assert refused.status_code == 400
+    assert [e["pointer"] for e in body(refused)["errors"]] == [f"/{field}"]
+
+
+@pytest.mark.parametrize(
     ("values", "detail"),
     [
         ({"states": []}, "needs states"),

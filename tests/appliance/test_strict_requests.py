@@ -16,6 +16,31 @@ from tests.appliance.conftest import Cast, body
 from tests.appliance.test_access_matrix import TABLE, Row, create_object
 
 Clients = Callable[[User | None], Any]
+REQUIRED: dict[str, dict[str, Any]] = {
+    "pools": {"name": "a"},
+    "quotas": {"subject_kind": "project", "subject": "default"},
+    "reservations": {
+        "name": "a",
+        "pool": "default",
+        "project": "default",
+        "gpu_count": 1,
+        "starts_at": "2099-01-01T08:00:00Z",
+        "ends_at": "2099-01-01T10:00:00Z",
+        "allow_pending": True,
+    },
+    "sites": {"name": "a"},
+}
+CONVERTED = [
+    ("pools", "max_idle_seconds", "60", 60),
+    ("pools", "max_idle_seconds", 60.0, 60),
+    ("pools", "admit_new_gpus", "true", True),
+    ("pools", "admit_new_gpus", 1, True),
+    ("quotas", "borrows", "false", False),
+    ("quotas", "borrows", 0, False),
+    ("reservations", "gpu_count", "2", 2),
+    ("reservations", "gpu_count", 2.0, 2),
+    ("sites", "notes", 7, "7"),
+]
 WRITES = [row for row in TABLE if row.method != "GET" and row.path != "browser-login"]
 
 
@@ -88,7 +113,7 @@ def test_value_of_another_type_is_no_name(cast: Cast, client_of: Clients, name: 
     assert response.status_code == 400 and body(response)["errors"][0]["pointer"] == "/name"
 
 
-@pytest.mark.parametrize("number", ["60", True, 1.5])
+@pytest.mark.parametrize("number", ["1.5", True, 1.5])
 def test_value_of_another_type_is_no_whole_number(
     cast: Cast, client_of: Clients, number: object
 ) -> None:
@@ -96,6 +121,26 @@ def test_value_of_another_type_is_no_whole_number(
     response = client_of(cast.olga).post("/api/v1/pools", content, format="json")
     assert response.status_code == 400
     assert body(response)["errors"][0]["pointer"] == "/max_idle_seconds"
+
+
+@pytest.mark.parametrize(("kind", "field", "given", "taken"), CONVERTED)
+def test_value_that_stands_for_another_type_is_converted(
+    cast: Cast, client_of: Clients, kind: str, field: str, given: object, taken: object
+) -> None:
+    content = REQUIRED[kind] | {field: given}
+    made = client_of(cast.admin).post(f"/api/v1/{kind}", content, format="json")
+    assert made.status_code == 201, made.content
+    assert body(made)[field] == taken
+
+
+@pytest.mark.parametrize("kind", ["nodes", "gpus"])
+def test_number_is_a_note_of_a_machine(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node], kind: str
+) -> None:
+    node = add_node()
+    pk = node.pk if kind == "nodes" else node.gpus.get().pk
+    changed = client_of(cast.admin).patch(f"/api/v1/{kind}/{pk}", {"notes": 7}, format="json")
+    assert body(changed)["notes"] == "7"
 
 
 @pytest.mark.parametrize("kind", ["departments", "groups", "projects", "roles", "sites"])
