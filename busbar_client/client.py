@@ -3272,7 +3272,6 @@ class Client(Connection):
         task_id: str,
         *,
         dry_run: bool | None = None,
-        if_match: str | None = None,
     ) -> Task:
         """Cancel a running task.
 
@@ -3285,12 +3284,7 @@ class Client(Connection):
         """
         return cast(
             "Task",
-            self.send(
-                "POST",
-                f"tasks/{segment(task_id)}/cancel",
-                query={"dry_run": dry_run},
-                headers=given({"If-Match": if_match}),
-            ),
+            self.send("POST", f"tasks/{segment(task_id)}/cancel", query={"dry_run": dry_run}),
         )
 
     def tasks_log_list(

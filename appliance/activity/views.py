@@ -14,8 +14,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import User
-from appliance.accounts.resources import Resource, Values
+from appliance.accounts.resources import Resource
 from appliance.activity import tasks
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task, TaskLine, TaskState
@@ -151,14 +150,17 @@ class TaskCancelView(ApplianceView):
     }
     without_body: ClassVar[bool] = True
 
-    @TASKS.changes(None)
-    def post(self, user: User, task: Task, values: Values) -> Task:
+    @extend_schema(request=None, responses=TaskSerializer)
+    def post(self, request: Request, task_id: UUID) -> Response:
         """Cancel a running task.
 
         Its initiator and operators may cancel it. The kind of the task decides whether its
         effects so far are rolled back.
         """
-        return tasks.cancel(task_id=task.pk, user=user)
+        # No If-Match: the version of a running task changes with its progress.
+        user = request_user(request)
+        get_object_or_404(TASKS.rows(user), pk=task_id)
+        return Response(TASKS.body(user, tasks.cancel(task_id=task_id, user=user)))
 
 
 class TaskLogView(ApplianceView):

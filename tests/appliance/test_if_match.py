@@ -15,7 +15,6 @@ from django.db.models import F, Model
 from django.test.utils import CaptureQueriesContext
 
 from appliance.accounts.models import CustomRole, Department, Group, Project, User
-from appliance.activity.models import Task
 from appliance.alarms.models import Alarm, AlarmDefinition
 from appliance.allocations.models import Allocation
 from appliance.api.views import ApplianceView
@@ -46,7 +45,6 @@ MODELS: dict[str, type[Model]] = {
     "roles": CustomRole,
     "settings": StoredSettings,
     "sites": Site,
-    "tasks": Task,
     "users": User,
 }
 

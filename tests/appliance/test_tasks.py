@@ -67,6 +67,19 @@ def test_task_of_a_request_logs_the_waiting_reason_and_cancelling_it_ends_the_re
     assert alice.post(f"/api/v1/tasks/{task['id']}/cancel").status_code == 409
 
 
+def test_task_is_cancelled_although_it_has_progressed_since_it_was_read(
+    cast: Cast, client_of: Clients
+) -> None:
+    alice = client_of(cast.alice)
+    path = f"/api/v1/tasks/{task_of(alice, request_allocation(alice, allow_pending=True))['id']}"
+    tag = alice.get(path)["ETag"]
+    task = Task.objects.get(pk=path.rpartition("/")[2])
+    tasks.task_log(path=task.path, kind=task.kind, message="half done", progress_percent=50)
+    assert alice.get(path)["ETag"] != tag
+    cancelled = alice.post(f"{path}/cancel", headers={"If-Match": tag})
+    assert body(cancelled)["state"] == "cancelled"
+
+
 def test_cancelling_a_task_without_canceller_is_not_supported(
     cast: Cast, client_of: Clients
 ) -> None:
