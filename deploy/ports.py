@@ -53,6 +53,12 @@ def choose_ports(data: Path, named: int | None, address: str) -> Ports:
         return recorded
     if named is not None and not is_free(named, address):
         raise held(named, "Stop that process, or name another port with --port.")
+    if recorded is not None:
+        print(
+            f"The data folder {data} moves from port {recorded.https} to port {named}: users sign"
+            " in again, and other machines are enrolled again.",
+            file=sys.stderr,
+        )
     https = named or first_https_port(data, address)
     return Ports(https, free_port(https + 1, address))
 
@@ -98,8 +104,12 @@ def is_free(port: int, address: str) -> bool:
         try:
             s.bind((address, port))
         except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            if error.errno == errno.EADDRINUSE:
                 return False
+            if error.errno == errno.EACCES:
+                raise SystemExit(
+                    f"Only root may listen on port {port}. Choose another one with --port."
+                ) from None
             raise SystemExit(
                 f"Cannot listen on {address}: {error.strerror}. "
                 "Choose an IPv4 address of this machine with --listen."

@@ -283,7 +283,8 @@ class RoleBindingListView(ApplianceView):
         def authorize(stored: dict[str, Any]) -> None:
             bound = RoleBinding.objects.filter(pk=stored["id"], project__isnull=False)
             renamed = bound.values_list("project__name", flat=True).first()
-            roles.require_place(actor, renamed or values.get("project", ""))
+            named = values.get("project", "")
+            roles.require_place(actor, renamed or named, named=named)
 
         return create_once(
             request,

@@ -166,17 +166,18 @@ def unbind(*, binding_id: UUID, actor: User) -> None:
     binding.delete()
 
 
-def require_place(actor: User, project: str) -> None:
+def require_place(actor: User, project: str, named: str | None = None) -> None:
     """Raise ApplianceError for a place in which the actor manages no members.
 
     A project that the actor does not see is not found, whether it exists or not; names of users,
-    groups and roles are looked up only afterwards.
+    groups and roles are looked up only afterwards. `named` is its name in the request, if the
+    project was renamed since.
     """
     if can(actor, MANAGE, None):
         return
     place = find_named(Project, noun="Project", name=project) if project else None
     if place is not None and not can(actor, "allocations.view", place.pk):
-        raise not_found("Project", project)
+        raise not_found("Project", named or project)
     if place is None or not can(actor, MANAGE_MEMBERS, place.pk):
         raise no_members_there()
 

@@ -27,10 +27,10 @@ class Finding:
 def failed(check: str, error: ApiError, fix: str = "", unreachable: str = CHECK_PORT) -> Finding:
     """Return the finding of an error. The sentences after its first one say what to do, or `fix`.
 
-    For an appliance that does not respond they name the doctor, so `unreachable` does.
+    For an appliance that cannot be reached they name the doctor, so `unreachable` does.
     """
     found, end, rest = str(error).partition(". ")
     found += end.strip()
-    if isinstance(error, ApplianceUnreachable):
+    if isinstance(error, ApplianceUnreachable) and error.__cause__ is not None:
         return Finding(check, FAILED, found, unreachable)
     return Finding(check, FAILED, found, rest or fix)

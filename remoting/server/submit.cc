@@ -52,8 +52,8 @@ void hold_until_ended(Pipeline& p, StreamState& st, uint64_t position) {
   p.fences.record(st, position, std::move(fence));
 }
 
-// Work may wait for a later record. The program may submit that one only after a call that waits for
-// records to be submitted, not for their end.
+// Work may wait for a later record. The program may submit that one only after a call that waits
+// for records to be submitted, not for their end.
 bool backlog_has_room(const Pipeline& p, const StreamState& st) {
   return st.use->backlog.has_room(st.unfenced.records) || p.session.work_waits ||
          p.queues.has_call();

@@ -86,6 +86,10 @@ def test_repeated_binding_returns_its_response_after_its_project_was_renamed(
     project_update(project_id=project.pk, values={"name": "renamed"}, actor=cast.admin)
     again = bind()
     assert (again.status_code, body(again)) == (201, body(first))
+    other = Project.objects.exclude(pk=project.pk).first()
+    RoleBinding.objects.filter(user=cast.ada, project=project).update(project=other)
+    hidden = bind()
+    assert (hidden.status_code, body(hidden)["detail"]) == (404, 'Project "elsewhere" not found.')
     RoleBinding.objects.filter(user=cast.ada).delete()
     assert bind().status_code == 403
 

@@ -71,9 +71,12 @@ def test_start_whose_data_folder_has_a_taken_port_fails_and_names_the_holder(
     assert "Stop that process, or move with --port PORT" in done.stderr
 
 
-def test_data_folder_moves_to_a_free_port_on_request(tmp_path: Path, ports: Ports) -> None:
+def test_data_folder_moves_to_a_free_port_on_request_and_says_so(
+    tmp_path: Path, ports: Ports, capsys: pytest.CaptureFixture[str]
+) -> None:
     ports.record(tmp_path)
     assert choose_ports(tmp_path, port(FIRST + 2), ADDRESS).https == port(FIRST + 2)
+    assert f"moves from port {ports.https} to port {port(FIRST + 2)}" in capsys.readouterr().err
     with (
         socket.create_server((ADDRESS, port(FIRST + 2))),
         pytest.raises(SystemExit, match="name another port with --port"),

@@ -3,9 +3,9 @@
 It reads lines. `allocate KIND BYTES SEED` fills memory with bytes that follow from the seed (0:
 zeros) and answers `ok ID`; `digest ID` answers the SHA-256 of it, with its address; `release ID`
 answers `ok`. `capture ID OTHER` instantiates a graph that copies one to the other, and `launch`
-runs it. `launches COUNT` only submits it. `begin` and `end` are the ends of another capture. `host` puts a host function on a stream,
-`synchronize` lets it end and waits for it. `block ID` makes the stream wait for a value in an
-allocation, and `unblock ID` writes that.
+runs it. `launches COUNT` only submits it. `begin` and `end` are the ends of another capture. `host`
+puts a host function on a stream, `synchronize` lets it end and waits for it. `block ID` makes the
+stream wait for a value in an allocation, and `unblock ID` writes that.
 """
 
 from __future__ import annotations

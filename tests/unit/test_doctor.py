@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from appliance.fleet.certificates import load_authority
-from remoting.cli.api import Api, ApiError, Context
+from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context
 from remoting.cli.doctor_appliance import (
     Answer,
     account_findings,
@@ -185,6 +185,11 @@ def test_attempt_raises_the_error_of_its_call() -> None:
 
     with pytest.raises(ApiError):
         Attempt(refuse).result(60)
+
+
+def test_answer_of_a_faulty_appliance_keeps_what_it_says_to_do() -> None:
+    error = ApplianceUnreachable("The disk is full. Free some space.")
+    assert failed("projects", error).fix == "Free some space."
 
 
 def test_error_is_split_into_what_was_found_and_what_to_do() -> None:

@@ -38,8 +38,7 @@ static void full_queue(void) {
   OK(cuMemAlloc(&count, 4));
   kernel();
   for (int i = 0; i < BEHIND; ++i) {
-    if (i % FOR_EACH_KERNEL == 0)
-      OK(launch_bump(count, 1, 1, 1, counting[i / FOR_EACH_KERNEL]));
+    if (i % FOR_EACH_KERNEL == 0) OK(launch_bump(count, 1, 1, 1, counting[i / FOR_EACH_KERNEL]));
     OK(cuEventRecord(event, stream));
   }
 }
