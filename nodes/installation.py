@@ -160,7 +160,7 @@ def upgrade(bundle: Path) -> bool:
         write_units(journal, service)
     send_message(step="Starting the launcher and the agent again.", percent=75)
     restart_if_enabled()
-    software.delete_replaced()
+    software.complete()
     return True
 
 

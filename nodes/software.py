@@ -14,7 +14,9 @@ from nodes.paths import HOME, LIBRARY, PROGRAMS
 FRESH, OLD = HOME / "new", HOME / "old"
 """Folders of an upgrade."""
 PROGRAM_FOLDERS = (PROGRAMS.name, "softgpu")
-PARTS = (LIBRARY.name, *PROGRAM_FOLDERS, "digest")
+PARTS = (LIBRARY.name, *PROGRAM_FOLDERS)
+DIGEST = "digest"
+"""File that names the version of an upgrade that has ended. Ansible compares it."""
 MODULES = "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent"
 
 
@@ -23,7 +25,7 @@ def unpack(bundle: Path, folder: Path) -> None:
 
     Raises NodeError if the folder is no bundle.
     """
-    if not (bundle / "digest").exists():
+    if not (bundle / DIGEST).exists():
         raise NodeError(f"{bundle} is not the folder of an unpacked bundle.")
     library = folder / LIBRARY.name
     library.mkdir()
@@ -34,7 +36,7 @@ def unpack(bundle: Path, folder: Path) -> None:
     shutil.copytree(bundle / "nodes", library / "nodes")
     for name in PROGRAM_FOLDERS:
         shutil.copytree(bundle / name, folder / name)
-    shutil.copy(bundle / "digest", folder / "digest")
+    shutil.copy(bundle / DIGEST, folder / DIGEST)
     make_readable(folder)
 
 
@@ -98,6 +100,8 @@ def replace() -> None:
         (FRESH / name).rename(HOME / name)
 
 
-def delete_replaced() -> None:
+def complete() -> None:
+    """End the upgrade when the service runs the new version. Until then, Ansible upgrades again."""
+    (FRESH / DIGEST).rename(HOME / DIGEST)
     for folder in (FRESH, OLD):
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from nodes import software
+from nodes import installation, software
+from nodes import journal as journals
 from nodes.errors import NodeError
+from nodes.service import NodeService
 
 
 @pytest.fixture
@@ -39,6 +43,7 @@ def versions(home: Path) -> set[str]:
 
 
 def unpack_second(home: Path) -> None:
+    shutil.rmtree(home / "new", ignore_errors=True)
     (home / "new").mkdir()
     folder = home.parent / "second"
     software.unpack(folder if folder.exists() else bundle(folder, "second"), home / "new")
@@ -47,9 +52,9 @@ def unpack_second(home: Path) -> None:
 def test_replaced_software_is_the_new_one(home: Path) -> None:
     unpack_second(home)
     software.replace()
-    software.delete_replaced()
+    software.complete()
     assert versions(home) == {"second"}
-    assert {p.name for p in home.iterdir()} == set(software.PARTS)
+    assert {p.name for p in home.iterdir()} == {*software.PARTS, software.DIGEST}
 
 
 @pytest.mark.parametrize("interrupted", range(2 * len(software.PARTS)))
@@ -69,10 +74,44 @@ def test_interrupted_replacement_is_completed(
     with pytest.raises(KeyboardInterrupt):
         software.replace()
     monkeypatch.setattr(Path, "rename", rename)
-    software.delete_replaced()
     unpack_second(home)
     software.replace()
+    software.complete()
     assert versions(home) == {"second"}
+
+
+@pytest.fixture
+def installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An enrolled node of the first version. The bundles lack wheels, so no program is run."""
+    for name, file in (("SETTINGS", "service.json"), ("COMMAND", "busbar-node")):
+        monkeypatch.setattr(installation, name, home / file)
+    monkeypatch.setattr(journals, "JOURNAL", home / "journal.json")
+    (home / "journal.json").write_text(json.dumps({"made": [str(home)], "committed": True}))
+    monkeypatch.setattr(software, "run_programs_once", lambda _: None)
+    monkeypatch.setattr(installation, "has_systemd", lambda: False)
+    options = {"software_gpus": 0, "addresses": [], "data_port": NodeService.port}
+    installation.node_service(options).save(home / "service.json")
+    return home
+
+
+def test_upgrade_that_fails_at_the_restart_is_not_taken_for_complete(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ansible upgrades while the digest differs from that of the appliance."""
+    second = bundle(installed.parent / "second", "second")
+
+    def fail() -> None:
+        raise NodeError("The node still runs its earlier version.")
+
+    monkeypatch.setattr(installation, "restart_if_enabled", fail)
+    with pytest.raises(NodeError, match="earlier version"):
+        installation.upgrade(second)
+    assert versions(installed) == {"first", "second"}
+    assert (installed / "digest").read_text() == "first"
+
+    monkeypatch.setattr(installation, "restart_if_enabled", lambda: None)
+    assert installation.upgrade(second)
+    assert versions(installed) == {"second"}
 
 
 def test_folder_without_digest_is_not_a_bundle(home: Path) -> None:
@@ -86,4 +125,4 @@ def test_software_that_does_not_run_is_not_kept(home: Path) -> None:
     with pytest.raises(NodeError, match=r"(?s)does not run on this machine: .*ModuleNotFoundError"):
         software.unpack_beside(bundle(home.parent / "second", "second"))
     assert versions(home) == {"first"}
-    assert {p.name for p in home.iterdir()} == set(software.PARTS)
+    assert {p.name for p in home.iterdir()} == {*software.PARTS, software.DIGEST}
