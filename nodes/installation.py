@@ -244,7 +244,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of a bundle, or of the installed command, which has nothing to install."""
     parser = argparse.ArgumentParser(prog="busbar-node")
     commands = parser.add_subparsers(dest="command", required=True)
-    if BUNDLE == LIBRARY:
+    if LIBRARY.resolve() == BUNDLE:
         parser.epilog = "A newer version comes with the package busbar-node or with Ansible."
     else:
         add_bundle_commands(commands)

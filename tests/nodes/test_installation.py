@@ -14,7 +14,6 @@ from deploy.supervisor import ROOT
 from nodes import installation, software
 from nodes import journal as journals
 from nodes.errors import NodeError
-from nodes.paths import LIBRARY
 
 INTERRUPTED = """
 import signal, sys
@@ -50,12 +49,15 @@ def commands() -> set[str]:
 
 
 def test_installed_command_lists_no_command_that_needs_a_bundle(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also if the folder of the node is a link to another disk."""
     of_bundle = {"preflight", "install", "join", "upgrade"}
     of_package = commands()
     assert of_bundle < of_package
-    monkeypatch.setattr(installation, "BUNDLE", LIBRARY)
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setattr(installation, "LIBRARY", tmp_path / "link" / "lib")
+    monkeypatch.setattr(installation, "BUNDLE", tmp_path.resolve() / "lib")
     assert commands() == of_package - of_bundle
 
 
