@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.packages.accounts import Account
+from tests.remoting.node import EVENT_SECONDS
 
 Message = dict[str, Any]
 
@@ -19,6 +22,7 @@ class Debugger:
 
     def __init__(self, user: Account) -> None:
         self._user, self._sent = user, 0
+        self._received = b""
         self._events: list[Message] = []
         self._terminals: list[subprocess.Popen[str]] = []
         self._adapter = subprocess.Popen(
@@ -36,15 +40,24 @@ class Debugger:
         return self._sent
 
     def _receive(self) -> Message:
+        while b"\r\n\r\n" not in self._received:
+            self._read()
+        header, _, self._received = self._received.partition(b"\r\n\r\n")
+        fields = dict(line.lower().split(b":", 1) for line in header.splitlines())
+        length = int(fields[b"content-length"])
+        while len(self._received) < length:
+            self._read()
+        message: Message = json.loads(self._received[:length])
+        self._received = self._received[length:]
+        return message
+
+    def _read(self) -> None:
         stream = self._adapter.stdout
         assert stream
-        length = 0
-        while (line := stream.readline()) != b"\r\n":
-            assert line, "the adapter has ended"
-            name, _, value = line.partition(b":")
-            length = int(value) if name.lower() == b"content-length" else length
-        message: Message = json.loads(stream.read(length))
-        return message
+        assert select.select([stream], [], [], EVENT_SECONDS)[0], "the adapter sends nothing"
+        received = os.read(stream.fileno(), 65536)
+        assert received, "the adapter has ended"
+        self._received += received
 
     def _next(self) -> Message:
         """Return the next message; run what the adapter wants to run in a terminal."""
