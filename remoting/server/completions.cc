@@ -27,14 +27,14 @@ bool Completions::poll() {
   return may_block() ? end_work() : advance(lock);
 }
 
-// True if the executor had better leave it to `thread_` to publish: the client reads nothing, or
-// bytes for a bulk connection are next while records wait for the end of work.
+// True if the executor leaves it to `thread_` to publish: the client reads nothing, or bytes for a
+// bulk connection are next while records wait for the end of work.
 bool Completions::may_block() const {
   auto is_bulk = [](const Delivery& d) {
     return d.chunk < 0 && d.bytes > kLinkPushBytes;
   };
   return s_.link.may_block() ||
-         (wake_executor_ && std::ranges::any_of(pending_, [&](auto& entry) {
+         (is_watched_ && wake_executor_ && std::ranges::any_of(pending_, [&](auto& entry) {
             return !entry.second.empty() &&
                    std::ranges::any_of(entry.second.front().deliveries, is_bulk);
           }));
@@ -45,6 +45,7 @@ void Completions::watch_in_background(bool wake_executor) {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
+  is_watched_ = !pending_.empty();
   if (!beside_.joinable() && !stopping_ && (others_pending() || has_work_to_end()))
     beside_ = std::thread([this] { run_beside(); });
   added_.notify_all();
@@ -320,6 +321,7 @@ void Completions::run() {
       added_.wait_for(lock, kPollPause);
     } else if (pending_.empty() && running_.empty()) {
       rounds = 0;
+      is_watched_ = false;
       added_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
     } else if (++rounds < kSpinRounds) {
       yield(lock);

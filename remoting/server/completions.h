@@ -111,6 +111,7 @@ class Completions {
   CUresult error_ = CUDA_SUCCESS;
   bool stopping_ = false;
   bool publishing_ = false;
+  bool is_watched_ = false;    // `thread_` publishes what is pending
   CUevent awaited_ = nullptr;  // `thread_` waits for this event in the driver and sees no other
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> wake_executor_{false};

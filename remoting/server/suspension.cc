@@ -54,7 +54,7 @@ bool Suspension::may_hold_while_draining() const {
 }
 
 bool Suspension::keeps_work() const {
-  return is_draining() && !p_.session.work_waits;
+  return is_draining() && may_hold_while_draining();
 }
 
 bool Suspension::drain() {

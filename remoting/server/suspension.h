@@ -31,8 +31,7 @@ class Suspension {
   bool active() const { return phase_.load(std::memory_order_acquire) != Phase::running; }
   bool is_draining() const { return phase_ == Phase::draining; }
   bool is_suspended() const { return phase_ == Phase::suspended; }
-  // True while no work may begin, because the session waits for the end of its work. Work that may
-  // wait for a later record needs that record to run.
+  // True while no work may begin, because the session waits for the end of its work.
   bool keeps_work() const;
   // True while no parked record may run: its memory may be away.
   bool has_drained() const { return active() && !is_draining(); }

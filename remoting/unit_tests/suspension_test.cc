@@ -101,5 +101,15 @@ TEST_F(SuspensionTest, RecordsThatHaveNotBegunDoNotPreventIt) {
   answer(receive(LedgerOp::resumed), true);
 }
 
+// A host function may wait for work of another stream.
+TEST_F(SuspensionTest, WorkBeginsWhileAHostFunctionRuns) {
+  pipeline.host_functions[1] = {};
+  suspension.request(kPatienceMs, kHostBytes);
+  EXPECT_FALSE(suspension.holds(true));
+  EXPECT_FALSE(suspension.keeps_work());
+  pipeline.host_functions.clear();
+  EXPECT_TRUE(suspension.keeps_work());
+}
+
 }  // namespace
 }  // namespace busbar::server
