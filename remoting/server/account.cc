@@ -68,9 +68,7 @@ Account::Account(std::vector<uint64_t> limits, std::chrono::milliseconds patienc
 
 Account::~Account() {
   {
-    std::unique_lock lock(mutex_);
-    // The launcher lists the names also after the session. It releases the charges itself.
-    changed_.wait_for(lock, kLastNames, [&] { return !connection_ || !has_refused_call(); });
+    std::lock_guard lock(mutex_);
     stopping_ = true;
     if (connection_) connection_->shut_down();
     changed_.notify_all();
@@ -212,6 +210,11 @@ void Account::finish(const control::LedgerAnswer& answer) {
   }
   if (request.outcome) *request.outcome = {true, answer.granted != 0};
   changed_.notify_all();
+}
+
+void Account::send_last_names() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLastNames, [&] { return !connection_ || !has_refused_call(); });
 }
 
 void Account::wait_until_answered() {

@@ -26,7 +26,7 @@ class Account {
  public:
   // Time that a charge waits for a launcher.
   static constexpr std::chrono::seconds kPatience{60};
-  // Time that the destructor gives a launcher to take the names of unsupported calls.
+  // Time that send_last_names() gives a launcher.
   static constexpr std::chrono::seconds kLastNames{1};
 
   // `limits` of the partitions hold until the launcher shows its page.
@@ -58,6 +58,9 @@ class Account {
   void keep_memory(const std::string& reason);
   // Records the name of an unsupported call.
   void add_refused_call(const std::string& name);
+  // Waits, for kLastNames at most, until a launcher that is connected has these names: it lists
+  // them also after the session. For the end of the process, which runs no destructor.
+  void send_last_names();
 
   void wait_until_answered();  // blocks until no request is under way; for tests
 

@@ -170,7 +170,9 @@ void identify(Session& session, const control::SessionStart& start, Turns& turns
   identify(session, start, turns);
   Executor executor(session);
   start_control_server({sockets.requests, sockets.offers, session, executor, key, launcher});
-  end_process(executor.run());
+  Ending ending = executor.run();
+  account.send_last_names();
+  end_process(ending);
 }
 
 }  // namespace

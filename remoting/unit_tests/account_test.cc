@@ -50,6 +50,7 @@ TEST_F(AccountTest, LauncherHasTheNamesOfUnsupportedCallsWhenTheSessionEnds) {
     Account ending{{kLimit}};
     ASSERT_TRUE(launcher.connect(ending, (uint8_t)letter));
     ending.add_refused_call("cuFoo");
+    ending.send_last_names();
   }
   for (char letter = 'a'; letter < 'a' + 20; ++letter)
     EXPECT_EQ(launcher.ledgers().refused_calls({launcher.kAllocation, {(uint8_t)letter}}), "cuFoo");
