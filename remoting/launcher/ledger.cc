@@ -40,7 +40,7 @@ void add_name(char (&names)[control::kRefusedCallBytes], const std::string& name
 
 std::unique_ptr<Ledger> Ledger::open(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  auto page = LedgerPage::create();
+  auto page = SealedMemory::create("busbar-ledger", sizeof(control::LedgerPage));
   // With all of its space the file can be written on a full disk.
   bool has_space =
       fd >= 0 && posix_fallocate(fd, 0, control::kLedgerSessions * sizeof(Record)) == 0;
@@ -81,7 +81,7 @@ void Ledger::set_limits(const uint64_t* bytes, uint32_t partitions, const uint64
   for (uint32_t p = 0; p < wire::kMaxDevices; ++p) {
     limit_bytes_[p] = p < partitions ? bytes[p] : 0;
     context_bytes_[p] = p < partitions && context_bytes ? context_bytes[p] : 0;
-    page_->values().limit_bytes[p] = room_under(limit_bytes_[p], context_bytes_[p]);
+    page().limit_bytes[p] = room_under(limit_bytes_[p], context_bytes_[p]);
     show_contexts(p);
   }
 }
@@ -121,7 +121,7 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
     }
   }
   s->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
-  auto& entry = page_->values().sessions[index_of(*s)];
+  auto& entry = page().sessions[index_of(*s)];
   entry.client_pid = client_pid;
   entry.server_pid = server_pid;
   show(*s);
@@ -139,7 +139,7 @@ void Ledger::end(Slot& s) {
   if (s.pidfd >= 0) ::close(s.pidfd);
   s.pidfd = -1;
   write(s);
-  page_->values().sessions[index_of(s)].server_pid = 0;
+  page().sessions[index_of(s)].server_pid = 0;
   show(s);
 }
 
@@ -287,13 +287,12 @@ bool Ledger::empty() const {
 void Ledger::show_contexts(uint32_t partition) {
   CheckedSize further =
       CheckedSize(context_bytes_[partition]) * (std::max(contexts(partition), 1u) - 1);
-  page_->values().further_context_bytes[partition] = further.value();
+  page().further_context_bytes[partition] = further.value();
 }
 
 // Writes the charges of a session to the page.
 void Ledger::show(const Slot& s, uint32_t partition) {
-  page_->values().sessions[index_of(s)].charged_bytes[partition] =
-      s.record.charged_bytes[partition];
+  page().sessions[index_of(s)].charged_bytes[partition] = s.record.charged_bytes[partition];
   show_contexts(partition);
 }
 

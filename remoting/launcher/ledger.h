@@ -17,7 +17,7 @@
 
 #include "control/ledger_messages.h"
 #include "control/messages.h"
-#include "launcher/ledger_page.h"
+#include "launcher/sealed_memory.h"
 
 namespace busbar::launcher {
 
@@ -103,7 +103,7 @@ class Ledger {
     int64_t asked_until_ms = 0;
   };
 
-  Ledger(int fd, std::unique_ptr<LedgerPage> page) : fd_(fd), page_(std::move(page)) {}
+  Ledger(int fd, std::unique_ptr<SealedMemory> page) : fd_(fd), page_(std::move(page)) {}
   void read_records();
   bool write(const Slot& slot);
   Slot* find(const SessionId& id);
@@ -127,13 +127,14 @@ class Ledger {
   void show(const Slot& slot, uint32_t partition);
   void show_contexts(uint32_t partition);
   void show(const Slot& slot);
+  control::LedgerPage& page() const { return *(control::LedgerPage*)page_->data(); }
   size_t index_of(const Slot& slot) const { return (size_t)(&slot - slots_.data()); }
   off_t place_of(const Slot& slot) const {
     return (off_t)((uint32_t)index_of(slot) * sizeof(Record));
   }
 
   int fd_;
-  std::unique_ptr<LedgerPage> page_;
+  std::unique_ptr<SealedMemory> page_;  // sessions read it, the launcher never does
   uint64_t limit_bytes_[wire::kMaxDevices] = {}, context_bytes_[wire::kMaxDevices] = {};
   std::array<Slot, control::kLedgerSessions> slots_;
 };
