@@ -128,7 +128,7 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
   return true;
 }
 
-void Ledger::end(Slot& s) {
+void Ledger::end_slot(Slot& s) {
   s.record.state = kEnded;
   s.record.contexts = 0;
   end_suspension(s.record, "");
@@ -144,13 +144,13 @@ void Ledger::end(Slot& s) {
 }
 
 void Ledger::end(const SessionId& id) {
-  if (Slot* s = find(id)) end(*s);
+  if (Slot* s = find(id)) end_slot(*s);
 }
 
 void Ledger::remove(const SessionId& id) {
   Slot* s = find(id);
   if (!s) return;
-  end(*s);
+  end_slot(*s);
   s->record = {};
   write(*s);
 }
@@ -163,7 +163,7 @@ void Ledger::remove_others(const std::function<bool(const SessionId&)>& is_known
 // A session whose server has ended, though the launcher has not noticed it yet.
 void Ledger::end_dead_sessions() {
   for (auto& s : slots_)
-    if (s.pidfd >= 0 && has_ended(s.pidfd)) end(s);
+    if (s.pidfd >= 0 && has_ended(s.pidfd)) end_slot(s);
 }
 
 bool Ledger::fits(uint32_t partition, uint64_t bytes) {

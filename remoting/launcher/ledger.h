@@ -123,7 +123,7 @@ class Ledger {
   uint32_t contexts(uint32_t partition) const;
   uint64_t room(uint32_t partition, uint32_t contexts) const;
   void end_dead_sessions();
-  void end(Slot& slot);
+  void end_slot(Slot& slot);
   void show(const Slot& slot, uint32_t partition);
   void show_contexts(uint32_t partition);
   void show(const Slot& slot);

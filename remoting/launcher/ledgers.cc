@@ -46,17 +46,6 @@ void Ledgers::remove_unused(const std::string& allocation) {
   entries_.erase(it);
 }
 
-bool Ledgers::add(const Account& a, uint32_t server_pid, uint32_t client_pid, int pidfd) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  return ledger && ledger->add(a.session, server_pid, client_pid, pidfd);
-}
-
-void Ledgers::end(const Account& a) {
-  FairLock lock(mutex_);
-  if (Ledger* ledger = find(a.allocation)) ledger->end(a.session);
-}
-
 void Ledgers::remove(const Account& a) {
   FairLock lock(mutex_);
   if (Ledger* ledger = find(a.allocation)) ledger->remove(a.session);
@@ -72,25 +61,6 @@ void Ledgers::remove_others(const std::function<bool(const SessionId&)>& is_know
   }
 }
 
-bool Ledgers::apply(const Account& a, const control::LedgerRequest& request,
-                    control::LedgerAnswer& answer) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  return ledger && ledger->apply(a.session, request, answer);
-}
-
-std::array<uint64_t, wire::kMaxDevices> Ledgers::charged_by(const Account& a) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  return ledger ? ledger->charged_by(a.session) : std::array<uint64_t, wire::kMaxDevices>{};
-}
-
-uint64_t Ledgers::charged(const std::string& allocation, uint32_t partition) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(allocation);
-  return ledger ? ledger->charged(partition) : 0;
-}
-
 std::array<uint64_t, wire::kMaxDevices> Ledgers::held(const std::string& allocation,
                                                       uint32_t partitions) {
   FairLock lock(mutex_);
@@ -98,12 +68,6 @@ std::array<uint64_t, wire::kMaxDevices> Ledgers::held(const std::string& allocat
   if (Ledger* ledger = find(allocation))
     for (uint32_t p = 0; p < partitions; ++p) bytes[p] = ledger->held(p);
   return bytes;
-}
-
-std::string Ledgers::refused_calls(const Account& a) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  return ledger ? ledger->refused_calls(a.session) : "";
 }
 
 uint64_t Ledgers::all_host_bytes() const {
@@ -120,11 +84,6 @@ std::string Ledgers::begin_suspension(const Account& a, uint64_t budget, int64_t
   return ledger->begin_suspension(a.session, used < budget ? budget - used : 0, deadline_ms);
 }
 
-void Ledgers::abandon_suspension(const Account& a, const std::string& reason) {
-  FairLock lock(mutex_);
-  if (Ledger* ledger = find(a.allocation)) ledger->abandon_suspension(a.session, reason);
-}
-
 std::vector<SessionId> Ledgers::abandon_late_suspensions(int64_t now_ms) {
   FairLock lock(mutex_);
   std::vector<SessionId> late;
@@ -138,21 +97,10 @@ uint64_t Ledgers::host_bytes() {
   return all_host_bytes();
 }
 
-control::SuspensionRecord Ledgers::suspension_of(const Account& a) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  return ledger ? ledger->suspension_of(a.session) : control::SuspensionRecord{};
-}
-
 std::vector<SessionId> Ledgers::take_asked(const std::string& allocation, int64_t until_ms) {
   FairLock lock(mutex_);
   Ledger* ledger = find(allocation);
   return ledger ? ledger->take_asked(until_ms) : std::vector<SessionId>{};
-}
-
-void Ledgers::note_returned(const Account& a) {
-  FairLock lock(mutex_);
-  if (Ledger* ledger = find(a.allocation)) ledger->note_returned(a.session);
 }
 
 bool Ledgers::expire_asked(int64_t now_ms) {

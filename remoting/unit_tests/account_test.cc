@@ -33,7 +33,7 @@ TEST_F(AccountTest, ChargeIsDecidedByTheLauncher) {
   EXPECT_FALSE(reserve(600));
   EXPECT_EQ(account.charged_here(0), 600u);
   EXPECT_EQ(account.charged(0), 600u);
-  EXPECT_EQ(launcher.ledgers().charged(launcher.kAllocation, 0), 600u);
+  EXPECT_EQ(launcher.ledgers().held(launcher.kAllocation, 1)[0], 600u);
   account.release(0, 500);
   EXPECT_TRUE(reserve(900));
 }
@@ -62,7 +62,7 @@ TEST_F(AccountTest, ChargeWithoutALauncherFailsInTheEndAndIsReleased) {
   ASSERT_TRUE(launcher.connect(impatient));
   impatient.wait_until_answered();
   EXPECT_EQ(impatient.charged_here(0), 0u);
-  EXPECT_EQ(launcher.ledgers().charged(launcher.kAllocation, 0), 0u);
+  EXPECT_EQ(launcher.ledgers().held(launcher.kAllocation, 1)[0], 0u);
   EXPECT_TRUE(impatient.reserve(0, kLimit));
 }
 
@@ -73,7 +73,7 @@ TEST_F(AccountTest, ConnectionOfALaterLauncherContinues) {
   ASSERT_TRUE(later.connect(account));
   EXPECT_FALSE(reserve(600));
   EXPECT_TRUE(reserve(400));
-  EXPECT_EQ(later.ledgers().charged(launcher.kAllocation, 0), kLimit);
+  EXPECT_EQ(later.ledgers().held(launcher.kAllocation, 1)[0], kLimit);
 }
 
 TEST_F(AccountTest, PageShowsAllSessions) {

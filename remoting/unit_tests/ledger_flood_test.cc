@@ -46,7 +46,7 @@ TEST(LedgerFlood, FloodOfRequestsDelaysNeitherSessionsNorTheLauncher) {
     EXPECT_TRUE(account.reserve(0, 1));
     account.release(0, 1);
     close(launcher.connect_socket(kNext, 1));
-    launcher.ledgers().charged(fuzz::OwnLauncher::kAllocation, 0);
+    launcher.ledgers().held(fuzz::OwnLauncher::kAllocation, 1);
   }
   EXPECT_LT((steady_clock::now() - begin) / kRounds, milliseconds(300));
   stops = true;
