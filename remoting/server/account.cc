@@ -85,10 +85,17 @@ void Account::connect(int socket) {
 }
 
 // Requires mutex_.
-void Account::post(control::LedgerRequest message, Outcome* outcome) {
+void Account::enqueue(control::LedgerRequest message, std::optional<bool>* granted) {
   message.sequence = ++last_sequence_;
-  requests_.push_back({message, outcome});
+  requests_.push_back({message, granted});
   changed_.notify_all();
+}
+
+void Account::post(LedgerOp op, const std::string& text) {
+  control::LedgerRequest message{0, (uint32_t)op, 0, 0, {}};
+  std::copy_n(text.data(), std::min(text.size(), sizeof message.name), message.name);
+  std::lock_guard lock(mutex_);
+  enqueue(message, nullptr);
 }
 
 // True if the launcher does not have all names yet. Requires mutex_.
@@ -97,81 +104,45 @@ bool Account::has_refused_call() const {
       requests_, [](auto& r) { return r.message.op == (uint32_t)LedgerOp::refused_call; });
 }
 
-// Waits for the answer. False if it is no, or if there is none.
-bool Account::request(const control::LedgerRequest& message) {
-  Outcome outcome;
+// Waits for the answer. False if it is no, or if there is none. Then the request stays, because the
+// launcher may have applied it.
+bool Account::request(LedgerOp op, uint32_t partition, uint64_t bytes, Patience patience) {
+  std::optional<bool> granted;
+  auto ended = [&] {
+    return granted.has_value() || stopping_;
+  };
   std::unique_lock lock(mutex_);
-  post(message, &outcome);
-  changed_.wait_for(lock, patience_, [&] { return outcome.answered || stopping_; });
-  if (!outcome.answered) abandon(&outcome);
-  return outcome.granted;
+  enqueue({0, (uint32_t)op, partition, bytes, {}}, &granted);
+  if (patience == Patience::bounded)
+    changed_.wait_for(lock, patience_, ended);
+  else
+    changed_.wait(lock, ended);
+  if (!granted.has_value())
+    std::ranges::find(requests_, &granted, &Request::granted)->granted = nullptr;
+  return granted.value_or(false);
 }
 
 bool Account::reserve(uint32_t partition, uint64_t bytes, bool asks) {
   auto op = asks ? LedgerOp::reclaim : LedgerOp::reserve;
-  return request({0, (uint32_t)op, partition, bytes, {}});
-}
-
-void Account::confirm_return() {
-  std::lock_guard lock(mutex_);
-  post({0, (uint32_t)LedgerOp::returned, 0, 0, {}}, nullptr);
+  return request(op, partition, bytes, Patience::bounded);
 }
 
 bool Account::open_context(uint32_t partition) {
-  return request({0, (uint32_t)LedgerOp::open_context, partition, 0, {}});
-}
-
-bool Account::request_without_limit(const control::LedgerRequest& message) {
-  Outcome outcome;
-  std::unique_lock lock(mutex_);
-  post(message, &outcome);
-  changed_.wait(lock, [&] { return outcome.answered || stopping_; });
-  if (!outcome.answered) abandon(&outcome);
-  return outcome.granted;
+  return request(LedgerOp::open_context, partition, 0, Patience::bounded);
 }
 
 bool Account::confirm_suspension() {
-  return request_without_limit({0, (uint32_t)LedgerOp::suspended, 0, 0, {}});
+  return request(LedgerOp::suspended, 0, 0, Patience::endless);
 }
 
 void Account::reserve_when_free(uint32_t partition, uint64_t bytes) {
-  request_without_limit({0, (uint32_t)LedgerOp::resume, partition, bytes, {}});
-}
-
-void Account::confirm_resumption() {
-  std::lock_guard lock(mutex_);
-  post({0, (uint32_t)LedgerOp::resumed, 0, 0, {}}, nullptr);
-}
-
-// The request stays, because the launcher may have applied it. Requires mutex_.
-void Account::abandon(const Outcome* outcome) {
-  for (auto& r : requests_)
-    if (r.outcome == outcome) {
-      r.outcome = nullptr;
-      r.abandoned = true;
-    }
+  request(LedgerOp::resume, partition, bytes, Patience::endless);
 }
 
 void Account::release(uint32_t partition, uint64_t bytes) {
   charged_here_[partition] -= bytes;
   std::lock_guard lock(mutex_);
-  post({0, (uint32_t)LedgerOp::release, partition, bytes, {}}, nullptr);
-}
-
-// Posts a request with a text.
-void Account::post_text(LedgerOp op, const std::string& text) {
-  control::LedgerRequest message{0, (uint32_t)op, 0, 0, {}};
-  std::copy_n(text.data(), std::min(text.size(), sizeof message.name), message.name);
-  std::lock_guard lock(mutex_);
-  post(message, nullptr);
-}
-
-void Account::add_refused_call(const std::string& name) {
-  post_text(LedgerOp::refused_call, name);
-}
-
-void Account::keep_memory(const std::string& reason) {
-  post_text(LedgerOp::kept, reason);
+  enqueue({0, (uint32_t)LedgerOp::release, partition, bytes, {}}, nullptr);
 }
 
 // Sends the first request until a launcher answers it.
@@ -203,12 +174,12 @@ void Account::finish(const control::LedgerAnswer& answer) {
   auto op = (LedgerOp)message.op;
   bool charges = op == LedgerOp::reserve || op == LedgerOp::reclaim || op == LedgerOp::resume;
   if (charges && answer.granted) {
-    if (request.abandoned)
-      post({0, (uint32_t)LedgerOp::release, message.partition, message.bytes, {}}, nullptr);
-    else
+    if (request.granted)
       charged_here_[message.partition] += message.bytes;
+    else
+      enqueue({0, (uint32_t)LedgerOp::release, message.partition, message.bytes, {}}, nullptr);
   }
-  if (request.outcome) *request.outcome = {true, answer.granted != 0};
+  if (request.granted) *request.granted = answer.granted != 0;
   changed_.notify_all();
 }
 

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,7 +42,7 @@ class Account {
   // and nothing is charged, if the limit would be exceeded or no launcher answers within kPatience.
   bool reserve(uint32_t partition, uint64_t bytes, bool asks = true);
   // Says that this session has released what it does not use, because the launcher asked.
-  void confirm_return();
+  void confirm_return() { post(control::LedgerOp::returned); }
   // Charges the context of this session on a device, which lasts as long as the session. Waits as
   // reserve() does.
   bool open_context(uint32_t partition);
@@ -54,10 +55,10 @@ class Account {
   // Charges memory. Waits until it is free, and for a launcher.
   void reserve_when_free(uint32_t partition, uint64_t bytes);
   // Say that the memory is as it was: after a suspension, or because of `reason` instead of one.
-  void confirm_resumption();
-  void keep_memory(const std::string& reason);
+  void confirm_resumption() { post(control::LedgerOp::resumed); }
+  void keep_memory(const std::string& reason) { post(control::LedgerOp::kept, reason); }
   // Records the name of an unsupported call.
-  void add_refused_call(const std::string& name);
+  void add_refused_call(const std::string& name) { post(control::LedgerOp::refused_call, name); }
   // Waits, for kLastNames at most, until a launcher that is connected has these names: it lists
   // them also after the session. For the end of the process, which runs no destructor.
   void send_last_names();
@@ -74,24 +75,18 @@ class Account {
 
  private:
   class Connection;
-  struct Outcome {
-    bool answered = false, granted = false;
-  };
   struct Request {
     control::LedgerRequest message;
-    Outcome* outcome;        // of a caller that waits; null: none does
-    bool abandoned = false;  // the caller no longer waits: a grant is released
+    std::optional<bool>* granted;  // the answer for a caller that waits; null: none does any more
   };
-  void post(control::LedgerRequest message, Outcome* outcome);
-  bool request(const control::LedgerRequest& message);
-  bool request_without_limit(const control::LedgerRequest& message);
-  void post_text(control::LedgerOp op, const std::string& text);
+  enum class Patience { bounded, endless };
+  void enqueue(control::LedgerRequest message, std::optional<bool>* granted);
+  void post(control::LedgerOp op, const std::string& text = "");
+  bool request(control::LedgerOp op, uint32_t partition, uint64_t bytes, Patience patience);
   void run();
   void finish(const control::LedgerAnswer& answer);
   bool has_refused_call() const;
   std::shared_ptr<const Connection> connection() const;
-
-  void abandon(const Outcome* outcome);
 
   const std::vector<uint64_t> limits_;
   const std::chrono::milliseconds patience_;
