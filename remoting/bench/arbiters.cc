@@ -1,7 +1,6 @@
 // Processor time of the launcher's arbiters, for sessions that take turns of 10 ms: their clock is
 // simulated, their system calls are real. Prints it in percent of a core.
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,13 +31,9 @@ Microseconds g_now = launcher::Arbiters::monotonic_now() + 3600 * kSecond;
 class Session {
  public:
   Session(launcher::Arbiters& arbiters, const launcher::Account& account, uint32_t partitions)
-      : partitions_(partitions), socket_(arbiters.connect(account)) {
-    control::Header head;
-    int page = -1;
-    control::receive_message(socket_, head, nullptr, 0, &page);
-    page_ = (const control::TurnPage*)mmap(nullptr, sizeof *page_, PROT_READ, MAP_SHARED, page, 0);
-    close(page);
-  }
+      : partitions_(partitions),
+        socket_(arbiters.connect(account)),
+        page_((const control::TurnPage*)control::receive_page(socket_, sizeof *page_)) {}
   int socket() const { return socket_; }
   void want() {
     for (uint32_t p = 0; p < partitions_; ++p) send({(uint32_t)control::TurnOp::want, p, 0, 0});
@@ -67,7 +62,7 @@ class Session {
   }
   const uint32_t partitions_;
   const int socket_;
-  const control::TurnPage* page_ = nullptr;
+  const control::TurnPage* const page_;
   uint32_t seen_[wire::kMaxDevices] = {};
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -114,6 +115,15 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
   else if (got >= 0)
     ::close(got);
   return ok;
+}
+
+const void* receive_page(int fd, size_t bytes, void* body, uint32_t room) {
+  Header h;
+  int page = -1;
+  if (!receive_message(fd, h, body, room, &page, 0) || page < 0) return nullptr;
+  void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, page, 0);
+  ::close(page);
+  return at == MAP_FAILED ? nullptr : at;
 }
 
 bool address_of(const char* path, sockaddr_un& a) {

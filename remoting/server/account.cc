@@ -1,6 +1,5 @@
 #include "server/account.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,53 +13,39 @@ namespace busbar::server {
 
 using control::LedgerOp;
 
-// A socket to the launcher, and the page that came over it.
-class Account::Connection {
- public:
-  explicit Connection(int socket) : socket_(socket) {
-    control::Header head;
-    control::LedgerPlace place{};
-    int page = -1;
-    // The launcher has sent the page before it gave away the socket.
-    if (!control::receive_message(socket, head, &place, sizeof place, &page, 0) || page < 0) return;
-    void* at = mmap(nullptr, sizeof(control::LedgerPage), PROT_READ, MAP_SHARED, page, 0);
-    if (at != MAP_FAILED) page_ = (const control::LedgerPage*)at;
-    own_ = place.entry;
-    ::close(page);
-  }
-  ~Connection() {
-    if (page_) munmap(const_cast<control::LedgerPage*>(page_), sizeof *page_);
-    ::close(socket_);
-  }
+// A socket to the launcher, and the page that came over it: null on failure.
+struct Account::Connection {
+  explicit Connection(int fd)
+      : socket(fd),
+        page((const control::LedgerPage*)control::receive_page(fd, sizeof(control::LedgerPage),
+                                                               &place, sizeof place)) {}
+  ~Connection() { ::close(socket); }
   Connection(const Connection&) = delete;
 
-  const control::LedgerPage* page() const { return page_; }
   // Bytes that the other sessions have charged, and contexts beyond the first one.
   uint64_t charged_by_others(uint32_t partition) const {
     uint64_t total = 0;
-    for (uint32_t i = 0; page_ && i < control::kLedgerSessions; ++i)
-      if (i != own_) total += page_->sessions[i].charged_bytes[partition];
+    for (uint32_t i = 0; i < control::kLedgerSessions; ++i)
+      if (i != place.entry) total += page->sessions[i].charged_bytes[partition];
     // NOLINTNEXTLINE(custom-unchecked-sum): all charges are within the limit of the partition
-    return total + (page_ ? page_->further_context_bytes[partition].load() : 0);
+    return total + page->further_context_bytes[partition];
   }
-  uint32_t own_pid() const { return page_ ? page_->sessions[own_].server_pid.load() : 0; }
-  void shut_down() const { shutdown(socket_, SHUT_RDWR); }  // ends exchange()
+  void shut_down() const { shutdown(socket, SHUT_RDWR); }  // ends exchange()
 
   // Sends a request and waits for its answer. False when the launcher is gone.
   bool exchange(const control::LedgerRequest& request, control::LedgerAnswer& answer) const {
     ssize_t n;
-    do n = send(socket_, &request, sizeof request, MSG_NOSIGNAL);
+    do n = send(socket, &request, sizeof request, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof request) return false;
-    do n = recv(socket_, &answer, sizeof answer, 0);
+    do n = recv(socket, &answer, sizeof answer, 0);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)sizeof answer && answer.sequence == request.sequence;
   }
 
- private:
-  const int socket_;
-  const control::LedgerPage* page_ = nullptr;
-  uint32_t own_ = 0;  // the entry of this session
+  const int socket;
+  control::LedgerPlace place{};  // of this session on the page
+  const control::LedgerPage* const page;
 };
 
 Account::Account(std::vector<uint64_t> limits, std::chrono::milliseconds patience)
@@ -80,7 +65,8 @@ void Account::connect(int socket) {
   auto fresh = std::make_shared<const Connection>(socket);
   std::lock_guard lock(mutex_);
   if (connection_) connection_->shut_down();
-  connection_ = shown_ = fresh;
+  connection_ = fresh;
+  if (fresh->page) shown_ = fresh;
   changed_.notify_all();
 }
 
@@ -199,8 +185,7 @@ std::shared_ptr<const Account::Connection> Account::connection() const {
 }
 
 uint64_t Account::limit(uint32_t partition) const {
-  auto c = connection();
-  if (c && c->page()) return c->page()->limit_bytes[partition];
+  if (auto c = connection()) return c->page->limit_bytes[partition];
   return partition < limits_.size() ? limits_[partition] : 0;
 }
 
@@ -212,21 +197,20 @@ uint64_t Account::charged(uint32_t partition) const {
 
 bool Account::has_session(pid_t pid) const {
   auto c = connection();
-  return c && c->page() && std::ranges::any_of(c->page()->sessions, [&](auto& entry) {
-           return entry.server_pid == (uint32_t)pid;
-         });
+  return c && std::ranges::any_of(c->page->sessions,
+                                  [&](auto& entry) { return entry.server_pid == (uint32_t)pid; });
 }
 
 uint32_t Account::own_session() const {
   auto c = connection();
-  return c ? c->own_pid() : 0;
+  return c ? c->page->sessions[c->place.entry].server_pid.load() : 0;
 }
 
 std::vector<wire::NvmlProcess> Account::processes(uint32_t partition) const {
   std::vector<wire::NvmlProcess> list;
   auto c = connection();
-  if (!c || !c->page()) return list;
-  for (auto& entry : c->page()->sessions)
+  if (!c) return list;
+  for (auto& entry : c->page->sessions)
     if (entry.server_pid) list.push_back({entry.client_pid, 0, entry.charged_bytes[partition]});
   return list;
 }

@@ -74,7 +74,7 @@ class Account {
   std::vector<wire::NvmlProcess> processes(uint32_t partition) const;  // programs and their charges
 
  private:
-  class Connection;
+  struct Connection;
   struct Request {
     control::LedgerRequest message;
     std::optional<bool>* granted;  // the answer for a caller that waits; null: none does any more
@@ -93,7 +93,7 @@ class Account {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<const Connection> connection_;  // null: no launcher
-  std::shared_ptr<const Connection> shown_;       // the newest one; its page stays valid
+  std::shared_ptr<const Connection> shown_;       // the newest one with a page
   std::deque<Request> requests_;                  // the first one may be under way
   uint64_t last_sequence_ = 0;
   bool stopping_ = false;

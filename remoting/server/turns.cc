@@ -1,7 +1,6 @@
 #include "server/turns.h"
 
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,19 +21,11 @@ constexpr int kTickMs = 1;
 using Time = std::chrono::steady_clock::time_point;
 }  // namespace
 
-// A socket to the launcher, and the page that came over it. The page stays mapped: a gate may read
-// it at any time.
+// A socket to the launcher, and the page that came over it: null on failure.
 struct Turns::Connection {
-  explicit Connection(int fd) : socket(fd) {
-    control::Header head;
-    int descriptor = -1;
-    // The launcher has sent the page before it gave away the socket.
-    if (!control::receive_message(socket, head, nullptr, 0, &descriptor, 0) || descriptor < 0)
-      return;
-    void* at = mmap(nullptr, sizeof(control::TurnPage), PROT_READ, MAP_SHARED, descriptor, 0);
-    if (at != MAP_FAILED) page = (const control::TurnPage*)at;
-    ::close(descriptor);
-  }
+  explicit Connection(int fd)
+      : socket(fd),
+        page((const control::TurnPage*)control::receive_page(fd, sizeof(control::TurnPage))) {}
   ~Connection() { ::close(socket); }
   Connection(const Connection&) = delete;
 
@@ -56,7 +47,7 @@ struct Turns::Connection {
   }
 
   const int socket;
-  const control::TurnPage* page = nullptr;
+  const control::TurnPage* const page;  // a gate may read it at any time
   std::array<GateWatch, wire::kMaxDevices> watches;
   // Of its thread:
   bool needed_turns = false;  // at the last look

@@ -1,7 +1,6 @@
 // A session server's end of the channel to the arbiters, and grants, for tests.
 #pragma once
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,16 +22,10 @@ constexpr std::chrono::seconds kEvent{60};
 // The end of a session server, without its logic.
 class Client {
  public:
-  Client(Arbiters& arbiters, const Account& account) : socket(arbiters.connect(account)) {
-    control::Header head;
-    control::receive_message(socket, head, nullptr, 0, &descriptor);
-    page =
-        (const control::TurnPage*)mmap(nullptr, sizeof *page, PROT_READ, MAP_SHARED, descriptor, 0);
-  }
-  ~Client() {
-    close(socket);
-    close(descriptor);
-  }
+  Client(Arbiters& arbiters, const Account& account)
+      : socket(arbiters.connect(account)),
+        page((const control::TurnPage*)control::receive_page(socket, sizeof *page)) {}
+  ~Client() { close(socket); }
   void send(TurnOp op, uint32_t turn = 0, uint32_t partition = 0) const {
     TurnNotice notice{(uint32_t)op, partition, turn, 1};
     ::send(socket, &notice, sizeof notice, MSG_NOSIGNAL);
@@ -67,8 +60,7 @@ class Client {
     for (uint32_t p : {0u, 1u}) send(TurnOp::drained, wait_for(TurnState::closed, p), p);
   }
   const int socket;
-  int descriptor = -1;
-  const control::TurnPage* page;
+  const control::TurnPage* const page;
 };
 
 // Half of each of these GPUs.

@@ -423,10 +423,12 @@ TEST(Arbiters, CostOfATurnDoesNotDependOnTheSessionsOfOtherGpus) {
 }
 
 TEST(Arbiters, PageCannotBeMappedWritable) {
-  auto& arbiters = running_arbiters();
-  Client a(arbiters, {"a", {1}});
-  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, a.descriptor, 0), MAP_FAILED);
-  EXPECT_LT(pwrite(a.descriptor, "x", 1, 0), 0);
+  int socket = running_arbiters().connect({"a", {1}}), page = -1;
+  control::Header head;
+  ASSERT_TRUE(control::receive_message(socket, head, nullptr, 0, &page));
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0), MAP_FAILED);
+  EXPECT_LT(pwrite(page, "x", 1, 0), 0);
+  for (int fd : {socket, page}) close(fd);
 }
 
 TEST(Arbiters, SessionThatBreaksTheProtocolLosesItsConnection) {

@@ -189,12 +189,8 @@ class Session {
         events_(events),
         gpu_(gpu),
         process_(gpu.add_process(other ? &other->process_ : nullptr)),
-        socket_(arbiters.connect(account)) {
-    control::Header head;
-    int page = -1;
-    control::receive_message(socket_, head, nullptr, 0, &page);
-    page_ = (const control::TurnPage*)mmap(nullptr, sizeof *page_, PROT_READ, MAP_SHARED, page, 0);
-    close(page);
+        socket_(arbiters.connect(account)),
+        page_((const control::TurnPage*)control::receive_page(socket_, sizeof *page_)) {
     gate.use(&page_->word[0]);
     tick();
   }
@@ -353,7 +349,7 @@ class Session {
   Gpu& gpu_;
   Gpu::Process& process_;
   const int socket_;
-  const control::TurnPage* page_ = nullptr;
+  const control::TurnPage* const page_;
   uint32_t seen_word_ = 0;
   struct RecordedEvent {
     uint32_t stream = 0;
