@@ -61,37 +61,34 @@ bool receive_all(int fd, void* p, size_t n, int64_t deadline_ms) {
 }
 }  // namespace
 
-void AttachedDescriptor::attach(msghdr& m, int fd) {
-  receive_in(m);
-  cmsghdr* c = CMSG_FIRSTHDR(&m);
+DescriptorMessage::DescriptorMessage(void* bytes, size_t n, size_t room) : msghdr{}, io_{bytes, n} {
+  msg_iov = &io_;
+  msg_iovlen = 1;
+  if (!room) return;
+  msg_control = descriptors_;
+  msg_controllen = CMSG_LEN(room * sizeof(int));  // padding would be room for another one
+}
+
+DescriptorMessage::DescriptorMessage(const void* bytes, size_t n, std::span<const int> attached)
+    : DescriptorMessage(const_cast<void*>(bytes), n, attached.size()) {
+  if (attached.empty()) return;
+  cmsghdr* c = CMSG_FIRSTHDR(this);
   c->cmsg_level = SOL_SOCKET;
   c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  c->cmsg_len = msg_controllen;
+  std::memcpy(CMSG_DATA(c), attached.data(), attached.size_bytes());
 }
 
-void AttachedDescriptor::receive_in(msghdr& m) {
-  m.msg_control = room_;
-  m.msg_controllen = CMSG_LEN(sizeof(int));  // padding would be room for a second one
-}
-
-int AttachedDescriptor::take(msghdr& m) const {
-  cmsghdr* c = CMSG_FIRSTHDR(&m);
-  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) return -1;
-  int fd;
-  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-  return fd;
+void DescriptorMessage::take(int* received) {
+  cmsghdr* c = CMSG_FIRSTHDR(this);
+  if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+    std::memcpy(received, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 }
 
 bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached,
                   int64_t deadline_ms) {
   Header h{bytes, (uint32_t)kind};
-  iovec io{&h, sizeof h};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  AttachedDescriptor space;
-  if (attached >= 0) space.attach(m, attached);
+  DescriptorMessage m(&h, sizeof h, {&attached, attached >= 0});
   ssize_t n = call_until(fd, POLLOUT, deadline_ms,
                          [&](int flags) { return sendmsg(fd, &m, flags | MSG_NOSIGNAL); });
   return n == (ssize_t)sizeof h && send_all(fd, body, bytes, deadline_ms);
@@ -99,15 +96,11 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
 
 bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached,
                      int64_t deadline_ms) {
-  iovec io{&h, sizeof h};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  AttachedDescriptor space;
-  space.receive_in(m);
+  DescriptorMessage m(&h, sizeof h, 1);
   ssize_t n = call_until(fd, POLLIN, deadline_ms,
                          [&](int flags) { return recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC); });
-  int got = n > 0 ? space.take(m) : -1;
+  int got = -1;
+  if (n > 0) m.take(&got);
   bool ok = n > 0 && receive_all(fd, (char*)&h + n, sizeof h - (size_t)n, deadline_ms) &&
             h.body_bytes <= room && receive_all(fd, body, h.body_bytes, deadline_ms);
   if (attached && ok)

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include <cstdint>
+#include <span>
 
 #include "wire/format.h"
 
@@ -231,15 +232,18 @@ bool receive_message(int fd, Header& header, void* body, uint32_t room, int* att
 // stays mapped for reading; null on failure.
 const void* receive_page(int fd, size_t bytes, void* body = nullptr, uint32_t room = 0);
 
-// Room for the descriptor of a message.
-class AttachedDescriptor {
+// A message with descriptors for sendmsg(), or with room for descriptors for recvmsg().
+class DescriptorMessage : public msghdr {
  public:
-  void attach(msghdr& m, int fd);
-  void receive_in(msghdr& m);
-  int take(msghdr& m) const;  // the received descriptor; -1 if there is none
+  static constexpr size_t kMost = 4;
+  DescriptorMessage(const void* bytes, size_t n, std::span<const int> attached);
+  DescriptorMessage(void* bytes, size_t n, size_t room);
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  void take(int* received);  // those that have come; the others stay as they are
 
  private:
-  alignas(cmsghdr) char room_[CMSG_SPACE(sizeof(int))] = {};
+  iovec io_;
+  alignas(cmsghdr) char descriptors_[CMSG_SPACE(kMost * sizeof(int))] = {};
 };
 
 bool address_of(const char* path, sockaddr_un& a);  // false if the path is too long

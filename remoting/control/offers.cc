@@ -17,14 +17,9 @@ bool set_send_timeout(int fd, int timeout_ms) {
 
 bool send_descriptor(int socket, sockaddr_un& to, int attached) {
   char byte = 0;
-  iovec io{&byte, sizeof byte};
-  msghdr m{};
+  DescriptorMessage m(&byte, sizeof byte, {&attached, 1});
   m.msg_name = &to;
   m.msg_namelen = sizeof to;
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  AttachedDescriptor space;
-  space.attach(m, attached);
   return sendmsg(socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof byte;
 }
 }  // namespace
@@ -35,13 +30,10 @@ int receive_offers_at(const char* path) {
 
 int take_offer(int socket) {
   char byte;
-  iovec io{&byte, sizeof byte};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  AttachedDescriptor space;
-  space.receive_in(m);
-  return recvmsg(socket, &m, MSG_CMSG_CLOEXEC) < 0 ? -1 : space.take(m);
+  int offered = -1;
+  DescriptorMessage m(&byte, sizeof byte, 1);
+  if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) >= 0) m.take(&offered);
+  return offered;
 }
 
 int offer_to(const char* path, int timeout_ms) {

@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+
+#include "control/messages.h"
 
 namespace busbar::fuzz {
 
-constexpr size_t kMaxDescriptors = 4;
+constexpr size_t kMaxDescriptors = control::DescriptorMessage::kMost;
 
 struct Connection {
   int here, there;
@@ -27,20 +28,7 @@ inline Connection connect(int type = SOCK_STREAM) {
 inline void send_with(int fd, const uint8_t* p, size_t n, size_t descriptors) {
   int attached[kMaxDescriptors];
   std::fill_n(attached, kMaxDescriptors, fd);
-  iovec io{const_cast<uint8_t*>(p), n};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof attached)] = {};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  if (descriptors) {
-    m.msg_control = room;
-    m.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
-    cmsghdr* c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
-    std::memcpy(CMSG_DATA(c), attached, descriptors * sizeof(int));
-  }
+  control::DescriptorMessage m(p, n, {attached, descriptors});
   (void)!sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -12,24 +12,6 @@
 namespace busbar::launcher {
 
 namespace {
-bool send_request(int fd, const control::SpawnRequest& request, const std::vector<int>& attached) {
-  iovec io{const_cast<control::SpawnRequest*>(&request), sizeof request};
-  alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  if (!attached.empty()) {
-    m.msg_control = room;
-    m.msg_controllen = CMSG_SPACE(attached.size() * sizeof(int));
-    cmsghdr* c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(attached.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(c), attached.data(), attached.size() * sizeof(int));
-  }
-  return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof request;
-}
-
 control::SpawnReply send_to(const std::string& socket, const control::SpawnRequest& request,
                             const std::vector<int>& attached, std::chrono::milliseconds patience) {
   control::SpawnReply reply{};
@@ -37,7 +19,8 @@ control::SpawnReply send_to(const std::string& socket, const control::SpawnReque
   if (fd < 0) return reply;
   timeval timeout{std::chrono::ceil<std::chrono::seconds>(patience).count(), 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  if (!send_request(fd, request, attached) ||
+  control::DescriptorMessage m(&request, sizeof request, attached);
+  if (sendmsg(fd, &m, MSG_NOSIGNAL) != (ssize_t)sizeof request ||
       recv(fd, &reply, sizeof reply, MSG_WAITALL) != (ssize_t)sizeof reply)
     reply = {};
   ::close(fd);
