@@ -132,10 +132,12 @@ bool Turns::wait_for_change(Connection& connection) {
 
 void Turns::run(const std::shared_ptr<Connection>& connection) {
   while (wait_for_change(*connection))
-    if (connection->is_silent(gates_.size()))
+    if (connection->is_silent(gates_.size())) {
       lose(connection, "the launcher is stopped");
-    else if (connection->is_lost)
-      find(connection);
+    } else if (connection->is_lost) {  // the launcher goes on
+      std::lock_guard lock(mutex_);
+      use_again(*connection);
+    }
   lose(connection, "the launcher is gone");
 }
 
@@ -165,12 +167,6 @@ void Turns::lose(const std::shared_ptr<Connection>& connection, const char* reas
   replace([](TurnGate& gate) { return &gate.word() != &TurnGate::kOpen; }, &TurnGate::kClosed);
   control::log_line("session server", "work waits", "pid " + std::to_string(getpid()),
                     "no launcher gives turns");
-}
-
-// The launcher goes on.
-void Turns::find(const std::shared_ptr<Connection>& connection) {
-  std::lock_guard lock(mutex_);
-  use_again(*connection);
 }
 
 // Requires mutex_.

@@ -64,7 +64,6 @@ class Turns {
   void look_at_gates(Connection& connection);
   void use_page(Connection& connection);
   void lose(const std::shared_ptr<Connection>& connection, const char* reason);
-  void find(const std::shared_ptr<Connection>& connection);
   void use_again(Connection& connection);
   bool is_current(const std::shared_ptr<Connection>& c) const { return connection_ == c; }
   void wake();
