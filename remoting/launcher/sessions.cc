@@ -153,16 +153,9 @@ bool Sessions::admit_bulk(const wire::BulkRequest& request) {
 }
 
 bool Sessions::attach(const wire::BulkRequest& request, int client_fd) {
-  Session s;
-  {
-    MutexLock lock(mutex_);
-    auto it = sessions_.find(hex(request.session, 16));
-    if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed)
-      return false;
-    s = it->second;
-  }
-  return post_request(address_of(s), control::Kind::attach, &request.counter,
-                      sizeof request.counter, client_fd);
+  auto s = find_running(request.session);
+  return s && post_request(address_of(*s), control::Kind::attach, &request.counter,
+                           sizeof request.counter, client_fd);
 }
 
 // Kills a session that has made a system call which it may not make.
