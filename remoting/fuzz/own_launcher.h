@@ -29,8 +29,7 @@ class OwnLauncher {
   int connect_socket(uint8_t session, uint32_t client_pid) {
     launcher::Account a{kAllocation, {session}};
     int pidfd = launcher::open_pidfd(getpid());
-    bool added = ledgers_.add(a, (uint32_t)getpid(), client_pid, pidfd);
-    int socket = added ? port_.connect(a, pidfd, {}) : -1;
+    int socket = port_.connect(a, client_pid, pidfd, {"", getpid()});
     close(pidfd);
     return socket;
   }

@@ -55,9 +55,12 @@ void LedgerPort::forget(int fd) {
   ::close(fd);
 }
 
-int LedgerPort::connect(const Account& account, int pidfd, const SessionAddress& server) {
+int LedgerPort::connect(const Account& account, uint32_t client_pid, int pidfd,
+                        const SessionAddress& server) {
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
+  if (!ledgers_.add(account, (uint32_t)server.pid, client_pid, pidfd) ||
+      socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+    return -1;
   FairLock lock(mutex_);
   if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
   bool has_process = processes_.count(account.session) ||

@@ -21,9 +21,10 @@ class LedgerPort {
   explicit LedgerPort(Ledgers& ledgers);
   [[noreturn]] void run();
 
-  // Replaces the connection of a session. Returns the end for its server, or -1. The charges end
-  // with the process of `pidfd`. `server` gets a message when another session needs memory.
-  int connect(const Account& account, int pidfd, const SessionAddress& server);
+  // Adds a session to its ledger, unless it is there, and replaces its connection. Returns the end
+  // for its server, or -1. The charges end with the process of `pidfd`. `server` gets a message
+  // when another session needs memory.
+  int connect(const Account& account, uint32_t client_pid, int pidfd, const SessionAddress& server);
   bool is_connected(const SessionId& session);
   // Answers requests for memory that is free now. Releases of sessions do so, too.
   void serve_waiting();

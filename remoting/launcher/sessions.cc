@@ -89,20 +89,16 @@ void Sessions::update_charges(Session& s) {
                 ledgers_.refused_calls(account).c_str());
 }
 
-// Opens the account of a session. Returns the end of the connection for its server, or -1.
-int Sessions::connect_account(const Session& s) {
-  Account account = account_of(s);
-  bool added = ledgers_.add(account, s.record.pid, s.record.client_pid, s.pidfd);
-  return added ? ledger_port_.connect(account, s.pidfd, address_of(s)) : -1;
-}
-
 // Connects a session to its ledger and to the arbiters, unless it is connected.
 void Sessions::connect_missing(const Session& s, std::vector<NewConnection>& made) {
   Account account = account_of(s);
+  SessionAddress server = address_of(s);
   auto add = [&](control::Kind kind, int socket) {
-    if (socket >= 0) made.push_back({address_of(s), kind, socket});
+    if (socket >= 0) made.push_back({server, kind, socket});
   };
-  if (!ledger_port_.is_connected(account.session)) add(control::Kind::account, connect_account(s));
+  if (!ledger_port_.is_connected(account.session))
+    add(control::Kind::account,
+        ledger_port_.connect(account, s.record.client_pid, s.pidfd, server));
   if (!arbiters_.is_connected(account.session))
     add(control::Kind::turns, arbiters_.connect(account));
 }

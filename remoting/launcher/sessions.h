@@ -115,7 +115,6 @@ class Sessions {
   void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
   void save(const Session& s) const REQUIRES(mutex_);
   void update_charges(Session& s) REQUIRES(mutex_);
-  int connect_account(const Session& s) REQUIRES(mutex_);
   void connect_missing(const Session& s, std::vector<NewConnection>& made) REQUIRES(mutex_);
   std::vector<NewConnection> connect_accounts() REQUIRES(mutex_);
   void close_session(Session& s, const std::string& reason) REQUIRES(mutex_);

@@ -49,8 +49,7 @@ TEST(LedgerPortTest, EndedProcessIsNoLongerWatchedWhileTheLauncherHasItsDescript
   ASSERT_TRUE(ledgers.set_limits(kAccount.allocation, &kPortLimit, 1));
   int before = watched_descriptors();
   PausedProcess server;
-  ASSERT_TRUE(ledgers.add(kAccount, server.pid(), 1, server.pidfd()));
-  int socket = port.connect(kAccount, server.pidfd(), {});
+  int socket = port.connect(kAccount, 1, server.pidfd(), {"", (pid_t)server.pid()});
   ASSERT_GE(socket, 0);
   ASSERT_EQ(watched_descriptors(), before + 2) << "the connection and the process";
   server.end();
