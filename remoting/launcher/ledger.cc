@@ -275,9 +275,11 @@ std::string Ledger::refused_calls(const SessionId& id) const {
   return s ? s->record.refused_calls : "";
 }
 
-int Ledger::entry_of(const SessionId& id) const {
+bool Ledger::send_page(const SessionId& id, int socket) const {
   const Slot* s = find(id);
-  return s ? (int)index_of(*s) : -1;
+  control::LedgerPlace place{s ? (uint32_t)index_of(*s) : 0, 0};
+  return s && control::send_message(socket, control::Kind::ledger_page, &place, sizeof place,
+                                    page_descriptor(), 0);
 }
 
 bool Ledger::empty() const {

@@ -65,8 +65,8 @@ class Ledger {
   std::vector<SessionId> abandon_late_suspensions(int64_t now_ms);
   uint64_t host_bytes() const;  // of all sessions
   control::SuspensionRecord suspension_of(const SessionId& id) const;
-  // The place of a session on the page; -1: it has none.
-  int entry_of(const SessionId& id) const;
+  // Sends the page, and the place of a session there, over a socket. Does not block.
+  bool send_page(const SessionId& id, int socket) const;
   int page_descriptor() const { return page_->descriptor(); }
 
   // ---- unused memory of sessions (ADR 5), defined in ledger_reclaim.cc ----

@@ -1,10 +1,8 @@
 #include "launcher/ledgers.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "checked_size.h"
-#include "control/messages.h"
 
 namespace busbar::launcher {
 
@@ -108,16 +106,6 @@ bool Ledgers::expire_asked(int64_t now_ms) {
   bool waits = false;
   for (auto& [allocation, entry] : entries_) waits |= entry.ledger->expire_asked(now_ms);
   return waits;
-}
-
-bool Ledgers::send_page(const Account& a, int socket) {
-  FairLock lock(mutex_);
-  Ledger* ledger = find(a.allocation);
-  int entry = ledger ? ledger->entry_of(a.session) : -1;
-  if (entry < 0) return false;
-  control::LedgerPlace place{(uint32_t)entry, 0};
-  return control::send_message(socket, control::Kind::ledger_page, &place, sizeof place,
-                               ledger->page_descriptor(), 0);
 }
 
 }  // namespace busbar::launcher

@@ -49,6 +49,7 @@ class Ledgers {
   // Returns what an allocation holds of each of its first partitions.
   std::array<uint64_t, wire::kMaxDevices> held(const std::string& allocation, uint32_t partitions);
   std::string refused_calls(const Account& a) { return call(a, &Ledger::refused_calls); }
+  bool send_page(const Account& a, int socket) { return call(a, &Ledger::send_page, socket); }
 
   // ---- suspension, see Ledger ----
   // `budget` is the host memory for the suspended sessions of this node.
@@ -66,9 +67,6 @@ class Ledgers {
   std::vector<SessionId> take_asked(const std::string& allocation, int64_t until_ms);
   void note_returned(const Account& a) { call(a, &Ledger::note_returned); }
   bool expire_asked(int64_t now_ms);  // of all allocations
-
-  // Sends the page of the account's ledger over a socket. Does not block.
-  bool send_page(const Account& account, int socket);
 
  private:
   struct Entry {
