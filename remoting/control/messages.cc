@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -117,6 +118,12 @@ const void* receive_page(int fd, size_t bytes, void* body, uint32_t room) {
   void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, page, 0);
   ::close(page);
   return at == MAP_FAILED ? nullptr : at;
+}
+
+bool set_timeouts(int fd, int timeout_ms) {
+  timeval timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000L};
+  return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 &&
+         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
 }
 
 bool address_of(const char* path, sockaddr_un& a) {

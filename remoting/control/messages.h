@@ -246,6 +246,8 @@ class DescriptorMessage : public msghdr {
   alignas(cmsghdr) char descriptors_[CMSG_SPACE(kMost * sizeof(int))] = {};
 };
 
+// Limits the time of each call that receives or sends; 0: it is not limited.
+bool set_timeouts(int fd, int timeout_ms);
 bool address_of(const char* path, sockaddr_un& a);  // false if the path is too long
 bool peer_of(int fd, ucred& peer);                  // the process at the other end of a Unix socket
 int bind_at(const char* path, int type);            // as listen_at(), without listening

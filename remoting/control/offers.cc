@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "control/messages.h"
@@ -10,11 +9,6 @@
 namespace busbar::control {
 
 namespace {
-bool set_send_timeout(int fd, int timeout_ms) {
-  timeval timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000L};
-  return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
-}
-
 bool send_descriptor(int socket, sockaddr_un& to, int attached) {
   char byte = 0;
   DescriptorMessage m(&byte, sizeof byte, {&attached, 1});
@@ -43,7 +37,7 @@ int offer_to(const char* path, int timeout_ms) {
     if (fd >= 0) ::close(fd);
     return -1;
   }
-  bool taken = set_send_timeout(fd, timeout_ms) && send_descriptor(fd, to, pair[1]);
+  bool taken = set_timeouts(fd, timeout_ms) && send_descriptor(fd, to, pair[1]);
   ::close(fd);
   ::close(pair[1]);
   if (taken) return pair[0];

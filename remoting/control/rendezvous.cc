@@ -36,12 +36,6 @@ socklen_t make_address(const RendezvousName& name, sockaddr_un& a) {
     n += std::snprintf(a.sun_path + 1 + n, sizeof a.sun_path - 1 - (size_t)n, "%02x", byte);
   return (socklen_t)(offsetof(sockaddr_un, sun_path) + 1 + (size_t)n);
 }
-
-void set_timeouts(int fd, int timeout_ms) {
-  timeval t{timeout_ms / 1000, timeout_ms % 1000 * 1000L};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-}
 }  // namespace
 
 int listen_for_session_server(RendezvousName& name) {

@@ -16,7 +16,7 @@ namespace busbar::launcher {
 using control::Kind;
 
 namespace {
-constexpr int kTimeoutSeconds = 10;  // an agent that is stopped must not block the next one
+constexpr int kTimeoutMs = 10'000;  // an agent that is stopped must not block the next one
 
 // Sends a head and a list of records.
 template <typename Head, typename Record>
@@ -125,9 +125,7 @@ void serve_agent(int listener, Grants& grants, Sessions& sessions, Arbiters& arb
   for (;;) {
     int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
-    timeval timeout{kTimeoutSeconds, 0};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    control::set_timeouts(fd, kTimeoutMs);
     if (is_agent(fd, sessions))
       serve(fd, body, grants, sessions, arbiters, data_port);
     else

@@ -17,8 +17,7 @@ control::SpawnReply send_to(const std::string& socket, const control::SpawnReque
   control::SpawnReply reply{};
   int fd = control::connect_to(socket.c_str());
   if (fd < 0) return reply;
-  timeval timeout{std::chrono::ceil<std::chrono::seconds>(patience).count(), 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  control::set_timeouts(fd, (int)patience.count());
   control::DescriptorMessage m(&request, sizeof request, attached);
   if (sendmsg(fd, &m, MSG_NOSIGNAL) != (ssize_t)sizeof request ||
       recv(fd, &reply, sizeof reply, MSG_WAITALL) != (ssize_t)sizeof reply)

@@ -32,7 +32,7 @@ namespace {
 using namespace busbar;
 using namespace busbar::spawner;
 
-constexpr int kRequestSeconds = 2;  // a launcher that is stopped must not block the next one
+constexpr int kRequestMs = 2000;  // a launcher that is stopped must not block the next one
 
 constexpr char kUsage[] =
     "usage: busbar-spawner --runtime DIR --session-program PATH --driver LIBRARY [--cache DIR]\n";
@@ -63,8 +63,7 @@ std::vector<GpuUuid> gpus_of(const control::SpawnRequest& request) {
 void serve(int fd, Sessions& sessions) {
   Request request;
   control::SpawnReply reply{};
-  timeval timeout{kRequestSeconds, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  control::set_timeouts(fd, kRequestMs);
   if (receive_request(fd, request)) {
     if (request.fields.op == (uint32_t)control::SpawnOp::start && request.attached[1] >= 0) {
       reply = sessions.start(request.attached[0], request.attached[1], gpus_of(request.fields));
