@@ -50,10 +50,8 @@ def connection_seeds() -> dict[str, bytes]:
 
 
 # Replies of the target `session_replies`: remoting/fuzz/session_replies.cc.
-STATUS, START = 0, 1
 GONE = 255
 OK, REFUSED = 100, 102
-STATUS_BYTES = 32
 DESCRIPTION_BYTES = 32 << 10
 
 
@@ -64,15 +62,6 @@ def reply_seeds() -> dict[str, bytes]:
     def ready(size: int, text: bytes) -> bytes:
         return struct.pack("<II", 1, size) + text
 
-    status = bytes(range(STATUS_BYTES))
-    statuses = {
-        "status": message(status),
-        "status and more": message(status) + bytes(400),
-        "short status": message(status)[:-1],
-        "refused": message(status, REFUSED),
-        "other size": message(status, claimed=STATUS_BYTES - 1),
-        "nothing": b"",
-    }
     starts = {
         "ready": message(ready(4, b"text")),
         "no description": message(ready(0, b"")),
@@ -85,13 +74,8 @@ def reply_seeds() -> dict[str, bytes]:
         "cut": message(ready(4, b"text"))[:-1],
         "body over the limit": message(b"", claimed=1 << 31),
     }
-    seeds = {
-        f"status {name} {first}": bytes([STATUS, first]) + data
-        for name, data in statuses.items()
-        for first in (0, 1, 8, 20, 40)
-    }
-    return seeds | {
-        f"start {name} {descriptors}": bytes([START, descriptors]) + data
+    return {
+        f"{name} {descriptors}": bytes([descriptors]) + data
         for name, data in starts.items()
         for descriptors in (0, 1, 2, GONE)
     }

@@ -110,9 +110,6 @@ FAULTS = {
         ),
     },
     "session_replies": {
-        "status beyond its room": Fault(
-            "launcher/status_reply.cc", "sizeof message_ - received_", "sizeof message_"
-        ),
         "description longer than the reply": Fault(
             "launcher/session_start.cc",
             " &&\n      h.body_bytes == offsetof(control::SessionReady, description)"
