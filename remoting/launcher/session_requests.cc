@@ -43,11 +43,12 @@ void read_statuses(std::vector<StatusQuery>& queries, int timeout_ms) {
   }
   for (size_t i = 0; i < queries.size(); ++i) {
     control::Header h;
-    auto& [address, has_answered, status] = queries[i];
+    auto& q = queries[i];
     int fd = connections[i];
-    has_answered = fd >= 0 &&
-                   control::receive_message(fd, h, &status, sizeof status, nullptr, deadline_ms) &&
-                   h.kind == (uint32_t)control::Kind::ok && h.body_bytes == sizeof status;
+    q.has_answered =
+        fd >= 0 &&
+        control::receive_message(fd, h, &q.status, sizeof q.status, nullptr, deadline_ms) &&
+        h.kind == (uint32_t)control::Kind::ok && h.body_bytes == sizeof q.status;
     if (fd >= 0) ::close(fd);
   }
 }

@@ -24,6 +24,7 @@ bool post_request(const SessionAddress& to, control::Kind kind, const void* body
                   int attached_fd = -1);
 
 struct StatusQuery {
+  std::string session;  // its id, in hexadecimal
   SessionAddress address;
   bool has_answered = false;
   control::SessionStatus status{};  // as the session claims

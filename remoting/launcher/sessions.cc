@@ -267,14 +267,12 @@ std::vector<StatusQuery> Sessions::queries() {
   MutexLock lock(mutex_);
   std::vector<StatusQuery> list;
   for (auto& [id, s] : sessions_)
-    if (s.record.state == (uint32_t)SessionState::running) list.push_back({address_of(s)});
+    if (s.record.state == (uint32_t)SessionState::running) list.push_back({id, address_of(s)});
   return list;
 }
 
 void Sessions::update(const StatusQuery& answer) {
-  auto it = std::find_if(sessions_.begin(), sessions_.end(), [&](auto& entry) {
-    return address_of(entry.second).path == answer.address.path;
-  });
+  auto it = sessions_.find(answer.session);
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::running) return;
   control::SessionRecord& record = it->second.record;
   const control::SessionStatus& status = answer.status;
