@@ -1,4 +1,4 @@
-// Requests of the launcher to the spawner over a SOCK_SEQPACKET socket, one for each connection.
+// Requests of the launcher to the spawner over a Unix socket, one for each connection.
 //
 // Thread safety: constant layouts.
 #pragma once

@@ -111,22 +111,26 @@ void Sessions::add(const Session& s) {
   save(s);
 }
 
-// Takes over `violations`. Returns the server's ends of its connections.
-std::vector<Sessions::NewConnection> Sessions::set_running(const std::string& id,
-                                                           uint32_t isolation, int violations) {
-  MutexLock lock(mutex_);
-  auto it = sessions_.find(id);
-  if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
-    if (violations >= 0) ::close(violations);
-    return {};
-  }
-  it->second.violations = violations;
-  it->second.record.state = (uint32_t)SessionState::running;
-  it->second.record.isolation |= isolation;
-  save(it->second);
+// The session server has begun: sends it its connections. Takes over `violations`.
+void Sessions::set_running(const std::string& id, uint32_t isolation, int violations, int server) {
   std::vector<NewConnection> made;
-  connect_missing(it->second, made);
-  return made;
+  {
+    MutexLock lock(mutex_);
+    auto it = sessions_.find(id);
+    if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
+      if (violations >= 0) ::close(violations);
+      return;
+    }
+    it->second.violations = violations;
+    it->second.record.state = (uint32_t)SessionState::running;
+    it->second.record.isolation |= isolation;
+    save(it->second);
+    connect_missing(it->second, made);
+  }
+  for (auto& c : made) {
+    control::send_message(server, c.kind, nullptr, 0, c.socket, 0);
+    ::close(c.socket);
+  }
 }
 
 // Refuses a client whose session server has not begun. The server ends without its start socket.
@@ -163,15 +167,6 @@ std::unique_ptr<control::SessionReady> Sessions::start_server(int server,
   for (int fd : {sockets.requests, sockets.offers, sockets.rendezvous})
     if (fd >= 0) ::close(fd);
   return ready;
-}
-
-// The session server has begun: sends it its connections.
-void Sessions::send_connections(const std::string& id, uint32_t isolation, int violations,
-                                int server) {
-  for (auto& c : set_running(id, isolation, violations)) {
-    control::send_message(server, c.kind, nullptr, 0, c.socket, 0);
-    ::close(c.socket);
-  }
 }
 
 static constexpr char kCannotStart[] =
@@ -217,7 +212,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     kill_process(session.pidfd);
     return;
   }
-  send_connections(control::hex(start.id, 16), ready->isolation, violations, process.fd);
+  set_running(control::hex(start.id, 16), ready->isolation, violations, process.fd);
   log_opened(start, process.pid, grant);
   accept(tls, start.id, *ready);
   ::close(process.fd);        // the session server takes over the connection

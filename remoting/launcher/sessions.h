@@ -110,9 +110,8 @@ class Sessions {
                                                              control::SessionStart& start,
                                                              control::SessionSockets sockets,
                                                              int& violations);
-  std::vector<NewConnection> set_running(const std::string& id, uint32_t isolation, int violations);
   static void give_up(transport::Tls& tls, const SessionProcess& process, const char* reason);
-  void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
+  void set_running(const std::string& id, uint32_t isolation, int violations, int server);
   void save(const Session& s) const REQUIRES(mutex_);
   void update_charges(Session& s) REQUIRES(mutex_);
   void connect_missing(const Session& s, std::vector<NewConnection>& made) REQUIRES(mutex_);
