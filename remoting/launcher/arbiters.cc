@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,13 +32,6 @@ bool is_since(uint32_t turn, uint32_t first, uint32_t newest) {
   return since_first(turn) <= since_first(newest);
 }
 }  // namespace
-
-Microseconds Arbiters::monotonic_now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-  return t.tv_sec * kSecond + t.tv_nsec / 1000;
-}
 
 Arbiters::Arbiters(Clock clock, Arbiter::Carry carry)
     : clock_(clock),

@@ -27,6 +27,7 @@
 #include "launcher/ledgers.h"
 #include "launcher/received_shares.h"
 #include "launcher/sealed_memory.h"
+#include "transport/clock.h"
 
 namespace busbar::launcher {
 
@@ -39,7 +40,7 @@ class Arbiters {
   // notices or for next_deadline(); -1: without a limit; 0: for the caller to look at that.
   void step(int timeout_ms);
   Microseconds next_deadline();  // Arbiter::kNever: none
-  static Microseconds monotonic_now();
+  static Microseconds monotonic_now() { return transport::now_ns() / 1000; }
 
   // Sets the shares of an allocation, for its sessions of now and later.
   void set_allocation(const std::string& id, const control::Allocation& allocation);

@@ -1,7 +1,5 @@
 #include "server/turn_gate.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -31,13 +29,6 @@ constexpr std::chrono::seconds kMostOutsideWait{1};
 
 constinit const std::atomic<uint32_t> TurnGate::kOpen{control::turn_word(0, TurnState::open)};
 constinit const std::atomic<uint32_t> TurnGate::kClosed{control::turn_word(0, TurnState::closed)};
-
-int64_t TurnGate::monotonic_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
 
 void TurnGate::use(const std::atomic<uint32_t>* word) {
   word_.store(word, std::memory_order_relaxed);

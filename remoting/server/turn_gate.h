@@ -16,6 +16,7 @@
 #include "control/turn_messages.h"
 #include "server/backlog.h"
 #include "server/work_times.h"
+#include "transport/clock.h"
 
 namespace busbar::server {
 
@@ -47,7 +48,7 @@ class TurnGate {
   // Sends a notice to the arbiter. False when it cannot be sent now.
   using Send = bool (*)(void* context, const control::TurnNotice& notice);
   using Clock = int64_t (*)();  // nanoseconds; any thread
-  TurnGate(uint32_t partition, Send send, void* context, Clock clock = monotonic_ns)
+  TurnGate(uint32_t partition, Send send, void* context, Clock clock = transport::now_ns)
       : partition_(partition), send_(send), context_(context), clock_(clock) {}
 
   // True while work needs no turn.
@@ -100,7 +101,6 @@ class TurnGate {
   void end_outside();
 
   static const std::atomic<uint32_t> kOpen, kClosed;  // sources without a launcher
-  static int64_t monotonic_ns();
 
  private:
   control::TurnState state() const {

@@ -8,11 +8,15 @@
 
 namespace busbar::transport {
 
-inline int64_t now_ms() {
+inline int64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+  return (int64_t)t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+inline int64_t now_ms() {
+  return now_ns() / 1'000'000;
 }
 
 }  // namespace busbar::transport
