@@ -1,7 +1,8 @@
 """ASGI application of the controller: requests with unsafe methods, behind a Unix socket.
 
-The HTTP server process forwards them. Each response carries the sequence number of the change log
-after the request; the HTTP server returns the response once it has applied the log up to it.
+The HTTP server process forwards them, each with its execution. Each response carries the sequence
+number of the change log after the request; the HTTP server returns the response once it has applied
+the log up to it.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from appliance.db.writer import (
     run_in_thread,
     submit_write,
 )
-from appliance.http.execution import Execution, execution_of
+from appliance.http.execution import Execution
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response
-from appliance.http.internal_headers import SEQUENCE_HEADER, WAIT_HEADER
-from appliance.http.login_gate import DIRECTORY_HEADER
+from appliance.http.internal_headers import EXECUTION_HEADER, SEQUENCE_HEADER, WAIT_HEADER
 from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
+from appliance.http.request_scope import header_of
 
 log = logging.getLogger(__name__)
 
 POOLS = {
     Execution.LOGIN: login_pool,
+    Execution.DIRECTORY_LOGIN: directory_login_pool,
     Execution.RENEWAL: renewal_pool,
     Execution.PROVIDER: provider_pool,
 }
@@ -64,16 +66,14 @@ class ControllerApplication:
         await send_response(Response(response.status, headers, response.body), send)
 
     async def respond(self, scope: dict[str, Any], body: io.BytesIO) -> Response:
-        execution = execution_of(scope["method"], scope["path"], scope.get("query_string", b""))
         try:
+            execution = Execution(header_of(scope, EXECUTION_HEADER))
             if execution is Execution.INLINE_WRITE:
                 write = submit_write(
                     partial(self._handler.respond_in_transaction, scope, body.getvalue())
                 )
                 return await asyncio.wrap_future(write)
             threads = POOLS.get(execution, request_pool)
-            if execution is Execution.LOGIN and DIRECTORY_HEADER in scope["headers"]:
-                threads = directory_login_pool
             return await run_in_thread(partial(self._handler.respond, scope, body), threads)
         except Exception as error:
             if refused := refusal_of(error):

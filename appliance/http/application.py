@@ -140,6 +140,7 @@ class HttpApplication:
         """Return None if the controller is unavailable."""
         method, path = scope["method"], scope["path"]
         execution = execution_of(method, path, scope.get("query_string", b""))
+        scope["execution"] = execution
         token_text = token_text_of(scope)
         account = await self._account_of(token_text, address_of(scope))
         trusted = account is not None

@@ -8,6 +8,7 @@ INLINE_WRITE: the controller handles the whole request on the writer thread, in 
     that take turns wait longer for the GIL than they work.
 RENEWAL, LOGIN, PROVIDER: as WRITE, on threads of their own (`ApplianceView.renewal_methods`,
     `login_methods` and `provider_methods`).
+DIRECTORY_LOGIN: a LOGIN whose password the directory checks, on threads of its own (login_gate.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Execution(enum.Enum):
     INLINE_WRITE = "inline_write"
     RENEWAL = "renewal"
     LOGIN = "login"
+    DIRECTORY_LOGIN = "directory_login"
     PROVIDER = "provider"
 
 

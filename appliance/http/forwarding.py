@@ -16,7 +16,12 @@ from yarl import URL
 
 from appliance.api.wait import Wait
 from appliance.http.handler import Response
-from appliance.http.internal_headers import INTERNAL_HEADERS, SEQUENCE_HEADER, WAIT_HEADER
+from appliance.http.internal_headers import (
+    EXECUTION_HEADER,
+    INTERNAL_HEADERS,
+    SEQUENCE_HEADER,
+    WAIT_HEADER,
+)
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +135,7 @@ def forwarded_headers(scope: dict[str, Any], body_bytes: int) -> CIMultiDict[str
         if name not in REPLACED_HEADERS and value.isascii()
     )
     headers["content-length"] = str(body_bytes)
+    headers[EXECUTION_HEADER.decode()] = scope["execution"].value
     headers["x-forwarded-proto"] = scope.get("scheme", "https")
     if client := scope.get("client"):
         headers["x-forwarded-for"] = str(client[0])

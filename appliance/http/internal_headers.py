@@ -3,4 +3,6 @@
 from __future__ import annotations
 
 SEQUENCE_HEADER, WAIT_HEADER = b"busbar-sequence", b"busbar-wait"
+EXECUTION_HEADER = b"busbar-execution"
+"""Of requests: how the controller handles it (http/execution.py)."""
 INTERNAL_HEADERS = frozenset({SEQUENCE_HEADER, WAIT_HEADER})

@@ -19,6 +19,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
 from appliance.api.refusals import account_text
 from appliance.db.writer import anonymous_pool, run_in_thread
+from appliance.http.execution import Execution
 from appliance.http.handler import Response, problem_of
 from appliance.http.request_scope import Scope, address_of, refusal_of
 from appliance.signin import directory_logins
@@ -29,8 +30,6 @@ MAX_WAITING = 64
 
 DIRECTORY_SLOTS = 4
 """Logins that wait for the directory, of known and of unknown clients each."""
-DIRECTORY_HEADER = (b"busbar-login", b"directory")
-"""Internal header: the controller lets the login wait on threads of its own."""
 Slot = tuple[bool, bool]
 """Key of a slot: the client is known; the directory checks the password."""
 
@@ -90,7 +89,8 @@ class LoginGate:
         try:
             await asyncio.sleep(attempt.start_at - asyncio.get_running_loop().time())
             async with self._slots[slot]:
-                return await forward(marked(scope, asks_directory=slot[1]), body)
+                execution = Execution.DIRECTORY_LOGIN if slot[1] else Execution.LOGIN
+                return await forward(scope | {"execution": execution}, body)
         finally:
             self._waiting[slot] -= 1
 
@@ -99,12 +99,6 @@ async def asks_directory(account: str) -> bool:
     if not is_configured():
         return False
     return await run_in_thread(partial(directory_logins.asks_directory, account), anonymous_pool)
-
-
-def marked(scope: Scope, *, asks_directory: bool) -> Scope:
-    """Return the scope with DIRECTORY_HEADER, or without one that the client has sent."""
-    headers = [header for header in scope["headers"] if header[0] != DIRECTORY_HEADER[0]]
-    return scope | {"headers": [*headers, DIRECTORY_HEADER] if asks_directory else headers}
 
 
 def code_of(response: Response) -> object:

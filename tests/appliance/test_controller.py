@@ -30,7 +30,7 @@ from appliance.fleet.controller_connection import SampleClient
 from appliance.http import forwarding, server
 from appliance.http.execution import Execution, execution_of, view_of
 from appliance.http.forwarding import AppliedSequence
-from appliance.http.internal_headers import SEQUENCE_HEADER, WAIT_HEADER
+from appliance.http.internal_headers import EXECUTION_HEADER, SEQUENCE_HEADER, WAIT_HEADER
 from appliance.inventory.models import Gpu, Node
 from appliance.ipc import frames, stream
 from appliance.ipc import messages_pb2 as pb
@@ -54,6 +54,7 @@ def request(
     method: str, path: str, token: str, body: object = None, query: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], Any]:
     """Return status, headers and body of a response of the controller."""
+    execution = execution_of(method, path, query)
     raw = b"" if body is None else json.dumps(body).encode()
     scope = {
         "type": "http",
@@ -64,6 +65,7 @@ def request(
             (b"authorization", f"Bearer {token}".encode()),
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(raw)),
+            (EXECUTION_HEADER, execution.value.encode()),
         ],
     }
     sent: list[dict[str, Any]] = []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from appliance.http.execution import Execution
 from appliance.http.forwarding import AppliedSequence, ControllerClient
 from appliance.http.handler import Response
 from appliance.http.internal_headers import SEQUENCE_HEADER
@@ -58,6 +59,7 @@ def scope_of(path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]) -> d
         "headers": headers,
         "client": ("192.0.2.7", 4711),
         "scheme": "https",
+        "execution": Execution.INLINE_WRITE,
     }
 
 
@@ -75,14 +77,17 @@ def test_target_body_and_headers_arrive_unchanged(tmp_path: Path) -> None:
     names = {name: value for name, value in received["headers"]}
     assert names["host"] == "appliance:8443" and names["if-match"] == '"3"'
     assert names["x-forwarded-for"] == "192.0.2.7"
+    assert names["busbar-execution"] == "inline_write"
     cookies = [value for name, value in response.headers if name == b"set-cookie"]
     assert cookies == [b"a=1", b"b=2"]
     assert not any(name == SEQUENCE_HEADER for name, _ in response.headers)
 
 
-@pytest.mark.parametrize("name", [b"x-forwarded-for", b"x-forwarded-proto", b"connection"])
-def test_client_cannot_set_internal_headers(tmp_path: Path, name: bytes) -> None:
-    response = forward(tmp_path, scope_of(b"/", b"", [(b"host", b"a"), (name, b"forged")]))
+@pytest.mark.parametrize(
+    "name", ["x-forwarded-for", "x-forwarded-proto", "connection", "busbar-execution"]
+)
+def test_client_cannot_set_internal_headers(tmp_path: Path, name: str) -> None:
+    response = forward(tmp_path, scope_of(b"/", b"", [(b"host", b"a"), (name.encode(), b"forged")]))
 
     assert response is not None
     assert "forged" not in response.body.decode()
