@@ -144,7 +144,8 @@ class AllocationListView(ApplianceView):
             allocation = services.create_allocation(
                 owner=request_user(request),
                 project_name=project,
-                spec=services.AllocationSpec(pool_name=pool, **values),
+                pool_name=pool,
+                **values,
             )
             return 202, to_json_types(serialize_current(allocation.pk))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -51,33 +51,18 @@ POOL_BY_NAME = Select(lambda name: Pool.objects.filter(name=name))
 CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationSpec:
-    """Values of a new allocation; except for the pool, the fields are columns."""
-
-    pool_name: str
-    gpu_count: int = 1
-    percent: int = 0
-    memory_bytes: int = 0
-    compute_mode: str = ComputeMode.SHARED
-    same_node: bool = False
-    model: str = ""
-    selector: dict[str, str] = field(default_factory=dict)
-    min_driver_version: str = ""
-    min_cuda_version: str = ""
-    priority: int = 50
-    preemptible: bool = True
-    lifetime_seconds: int | None = None
-    hold: str = Hold.HEARTBEAT
-    reservation_id: UUID | None = None
-    name: str = ""
-    allow_pending: bool = False
-    """Queue the request also if it can never start with the registered GPUs and limits."""
-
-
 @write_transaction
-def create_allocation(*, owner: User, project_name: str | None, spec: AllocationSpec) -> Allocation:
-    """Queue an allocation and run the scheduler.
+def create_allocation(
+    *,
+    owner: User,
+    project_name: str | None,
+    pool_name: str,
+    allow_pending: bool = False,
+    **columns: Any,
+) -> Allocation:
+    """Queue an allocation with the requested columns and run the scheduler.
+
+    With `allow_pending` also if it can never start with the registered GPUs and limits.
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
@@ -89,9 +74,9 @@ def create_allocation(*, owner: User, project_name: str | None, spec: Allocation
     """
     refuse_on_full_disk()
     project = find_project(owner, project_name)
-    pool = find_pool(spec.pool_name, project)
-    check_spec(spec, owner)
-    allocation = new_allocation(owner, project, pool, spec)
+    pool = find_pool(pool_name, project)
+    allocation = Allocation(owner=owner, project=project, pool=pool, **columns)
+    complete_request(allocation, owner, project, pool)
     insert(allocation)
     record_created(allocation)
     announce_request(allocation, owner, pool)
@@ -100,33 +85,24 @@ def create_allocation(*, owner: User, project_name: str | None, spec: Allocation
     raise_failure(wait)
     if wait:
         check_queue_length(owner)
-        if not spec.allow_pending:
+        if not allow_pending:
             check_can_start(allocation, wait)
     return allocation
 
 
-def new_allocation(owner: User, project: Project, pool: Pool, spec: AllocationSpec) -> Allocation:
-    """Return an allocation that is not stored.
+def complete_request(a: Allocation, owner: User, project: Project, pool: Pool) -> None:
+    """Check a request and set the columns that follow from it.
 
-    Raises ApplianceError INVALID for a hold without an end, NOT_FOUND for an unknown reservation.
+    Raises ApplianceError DENIED for a reserved priority, INVALID for a hold without an end,
+    NOT_FOUND for an unknown reservation.
     """
-    lifetime_seconds = shorter(spec.lifetime_seconds, pool.max_lifetime_seconds)
-    check_hold(spec.hold, lifetime_seconds)
-    columns = asdict(spec)
-    del columns["pool_name"], columns["reservation_id"], columns["allow_pending"]
-    if spec.compute_mode == ComputeMode.EXCLUSIVE or not (spec.percent or spec.memory_bytes):
-        columns |= {"percent": 100, "memory_bytes": 0}
-    return Allocation(
-        owner=owner,
-        project=project,
-        pool=pool,
-        **columns
-        | {
-            "granted_compute_mode": spec.compute_mode,
-            "lifetime_seconds": lifetime_seconds,
-            "reservation": find_reservation(spec.reservation_id, project, pool),
-        },
-    )
+    check_priority(a.priority, owner)
+    a.lifetime_seconds = shorter(a.lifetime_seconds, pool.max_lifetime_seconds)
+    check_hold(a.hold, a.lifetime_seconds)
+    check_reservation(a.reservation_id, project, pool)
+    if a.compute_mode == ComputeMode.EXCLUSIVE or not (a.percent or a.memory_bytes):
+        a.percent, a.memory_bytes = 100, 0
+    a.granted_compute_mode = a.compute_mode
 
 
 def announce_request(allocation: Allocation, owner: User, pool: Pool) -> None:
@@ -180,27 +156,23 @@ def find_pool(name: str, project: Project) -> Pool:
     return pool
 
 
-def find_reservation(
-    reservation_id: UUID | None, project: Project, pool: Pool
-) -> Reservation | None:
+def check_reservation(reservation_id: UUID | None, project: Project, pool: Pool) -> None:
     if reservation_id is None:
-        return None
-    reservation = Reservation.objects.filter(pk=reservation_id, project=project, pool=pool).first()
-    if reservation is None:
+        return
+    if not Reservation.objects.filter(pk=reservation_id, project=project, pool=pool).exists():
         raise ApplianceError(
             Code.NOT_FOUND,
             f"Reservation {reservation_id} not found for project {project.name} in pool "
             f"{pool.name}. List reservations with: busbar reservation list",
         )
-    return reservation
 
 
-def check_spec(spec: AllocationSpec, owner: User) -> None:
+def check_priority(priority: int, owner: User) -> None:
     # A priority also acts on the requests and allocations of other projects.
-    if spec.priority >= RESERVED_PRIORITY and not can(owner, "allocations.manage", None):
+    if priority >= RESERVED_PRIORITY and not can(owner, "allocations.manage", None):
         raise ApplianceError(
             Code.DENIED,
-            f"Priority {spec.priority} is reserved for operators of the appliance. "
+            f"Priority {priority} is reserved for operators of the appliance. "
             f"Request a priority below {RESERVED_PRIORITY}.",
         )
 

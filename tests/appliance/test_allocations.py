@@ -356,9 +356,7 @@ def test_uncommitted_allocation_is_not_released_as_abandoned(
     """A tick between request and commit finds no lease yet, because the commit renews it."""
     add_node()
     allocation = services.create_allocation(
-        owner=cast.alice,
-        project_name="default",
-        spec=services.AllocationSpec("default", percent=25),
+        owner=cast.alice, project_name="default", pool_name="default", percent=25
     )
     leases.forget_lease(allocation.pk)
     monkeypatch.setattr(settings.ENVIRONMENT, "hold_seconds", 0.0)

@@ -168,16 +168,17 @@ class Allocator(RuleBasedStateMachine):
         same_node: bool,
     ) -> None:
         user = self.users[user_index]
-        spec = services.AllocationSpec(
-            "default",
-            gpu_count,
-            percent,
+        services.create_allocation(
+            owner=user,
+            project_name=user.username,
+            pool_name="default",
+            gpu_count=gpu_count,
+            percent=percent,
             same_node=same_node,
             priority=priority,
             preemptible=preemptible,
             allow_pending=True,
         )
-        services.create_allocation(owner=user, project_name=user.username, spec=spec)
 
     @precondition(lambda self: Allocation.objects.exclude(state="released").exists())
     @rule(data=st.data(), grace=st.sampled_from([0.0, 0.0, 30.0]))

@@ -32,7 +32,9 @@ def allocations(cast: Cast, add_node: AddNode) -> list[Allocation]:
         services.create_allocation(
             owner=cast.alice,
             project_name="default",
-            spec=services.AllocationSpec("default", gpu_count=n, percent=p),
+            pool_name="default",
+            gpu_count=n,
+            percent=p,
         )
         for n, p in sizes
     ]

@@ -29,7 +29,7 @@ ROUNDS, SCHEDULERS = 8, 4
 
 
 def request_concurrently(
-    user: User, spec: services.AllocationSpec, monkeypatch: pytest.MonkeyPatch
+    user: User, gpu_count: int, percent: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[BaseException]:
     """Run several schedulers in threads; all read their snapshot before the first one writes."""
     problems: list[BaseException] = []
@@ -42,7 +42,13 @@ def request_concurrently(
 
     def request() -> None:
         try:
-            services.create_allocation(owner=user, project_name="p", spec=spec)
+            services.create_allocation(
+                owner=user,
+                project_name="p",
+                pool_name="default",
+                gpu_count=gpu_count,
+                percent=percent,
+            )
         except BaseException as problem:
             problems.append(problem)
         finally:
@@ -65,14 +71,8 @@ def run_rounds(add_node: AddNode, monkeypatch: pytest.MonkeyPatch) -> None:
     add_node("a", gpus=2)
     add_node("b", gpus=2)
     for number in range(ROUNDS):
-        assert (
-            request_concurrently(
-                user,
-                services.AllocationSpec("default", 1 + number % 3, (60, 100, 40)[number % 3]),
-                monkeypatch,
-            )
-            == []
-        )
+        percent = (60, 100, 40)[number % 3]
+        assert request_concurrently(user, 1 + number % 3, percent, monkeypatch) == []
         check_grants()
         scheduler.run_tick()
         check_grants()
