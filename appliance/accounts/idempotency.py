@@ -47,7 +47,7 @@ def create_once(
     """Return 201 with the body of a new object that `create` makes. See `idempotent`."""
 
     def effect() -> tuple[int, dict[str, Any]]:
-        return 201, to_json_types(create())
+        return 201, dict(create())
 
     return idempotent(
         request,
@@ -142,7 +142,8 @@ class Store:
             body = self.opened(stored.answer)
             authorize(body)
             return stored.status, body
-        status, body = effect()
+        status, made = effect()
+        body = to_json_types(made)
         insert(
             IdempotencyKey(
                 user_id=self.user_id,

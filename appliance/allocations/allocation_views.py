@@ -49,7 +49,7 @@ from appliance.api.filters import (
 )
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
-from appliance.api.serialization import serialize, to_json_types
+from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.api.wait import WAIT_PARAMETER, register_waitable, wait_if_requested
 from appliance.db.change_log import Audience
@@ -147,7 +147,7 @@ class AllocationListView(ApplianceView):
                 pool_name=pool,
                 **values,
             )
-            return 202, to_json_types(serialize_current(allocation.pk))
+            return 202, serialize_current(allocation.pk)
 
         def authorize(stored: dict[str, Any]) -> None:
             pk, name = UUID(stored["id"]), stored["project"]

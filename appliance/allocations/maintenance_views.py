@@ -22,7 +22,7 @@ from appliance.allocations.models import Allocation
 from appliance.api.fields import NumberField
 from appliance.api.listing import Listing
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.serialization import serialize, to_json_types
+from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.inventory.models import Node
 from appliance.inventory.node_views import NODES, present_nodes, require_management
@@ -91,7 +91,7 @@ class NodeEnterMaintenanceView(ApplianceView):
                 grace_seconds=form.validated_data["grace_seconds"],
                 initiator=request_user(request),
             )
-            return 202, to_json_types(serialize(TaskSerializer, task))
+            return 202, serialize(TaskSerializer, task)
 
         return idempotent(request, effect)
 

@@ -18,7 +18,6 @@ from appliance.allocations.allocation_views import CHANGING, serialize_current, 
 from appliance.allocations.queries import load_serializable
 from appliance.allocations.serializers import AllocationSerializer
 from appliance.api.errors import Code
-from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, ErrorCodes, check_version
 from appliance.api.wait import WAIT_PARAMETER
 
@@ -29,7 +28,7 @@ def perform(request: Request, allocation_id: UUID, change: Callable[..., None]) 
     def effect() -> tuple[int, dict[str, Any]]:
         check_version(find_allocation(request, allocation_id, load_serializable), request)
         change(allocation_id=allocation_id, user=request_user(request))
-        return 202, to_json_types(serialize_current(allocation_id))
+        return 202, serialize_current(allocation_id)
 
     def authorize(_: object) -> object:
         return find_allocation(request, allocation_id, load_serializable)

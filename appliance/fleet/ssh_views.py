@@ -20,7 +20,6 @@ from appliance.api.filters import parse_text, parse_whole_number
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.fleet import ssh_enrolment
 from appliance.fleet.host_keys import confirm_host_key, forget_host_key
@@ -151,7 +150,7 @@ class SshEnrolmentView(ApplianceView):
                 host_key=host_key,
                 initiator=request_user(request),
             )
-            return 202, to_json_types(TaskSerializer(task).data)
+            return 202, dict(TaskSerializer(task).data)
 
         return idempotent(request, effect, secrets=SECRETS)
 
