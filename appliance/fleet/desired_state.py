@@ -14,39 +14,23 @@ from appliance.inventory.generations import current_generation
 from appliance.pools.isolation import LAYERS, IsolationLevel
 from nodes.protocol import fleet_pb2
 
-COLUMNS = (
-    "allocation__state",
-    "allocation_id",
-    "allocation__project_id",
-    "allocation__fence_epoch",
-    "allocation__fence_counter",
-    "allocation__granted_compute_mode",
-    "gpu__uuid",
-    "memory_bytes",
-    "compute_percent",
-    "allocation__placed_pool__required_isolation",
-    "allocation__placed_pool__max_late_seconds",
-    "allocation__suspension",
-    "allocation__suspension_revision",
-)
-
 
 class DesiredPartition(NamedTuple):
-    """Values of COLUMNS."""
+    """Columns of a partition, its GPU and its allocation; the fields are Django lookups."""
 
-    state: str
+    allocation__state: str
     allocation_id: UUID
-    project_id: UUID
-    fence_epoch: int
-    fence_counter: int
-    compute_mode: str
-    gpu_uuid: UUID
+    allocation__project_id: UUID
+    allocation__fence_epoch: int
+    allocation__fence_counter: int
+    allocation__granted_compute_mode: str
+    gpu__uuid: UUID
     memory_bytes: int
     compute_percent: int
-    required_isolation: str | None
-    max_late_seconds: int | None
-    suspension: str
-    suspension_revision: int
+    allocation__placed_pool__required_isolation: str | None
+    allocation__placed_pool__max_late_seconds: int | None
+    allocation__suspension: str
+    allocation__suspension_revision: int
 
 
 WANTED: dict[str, str] = {
@@ -61,7 +45,7 @@ GRANTS = Select(
     lambda node_id: (
         Partition.objects.filter(gpu__node_id=node_id)
         .order_by("allocation_id", "position")
-        .values_list(*COLUMNS)
+        .values_list(*DesiredPartition._fields)
     )
 )
 
@@ -84,14 +68,14 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}
     for row in map(DesiredPartition._make, GRANTS.rows(node_id=node_id)):
-        if row.state not in HOLDING:
+        if row.allocation__state not in HOLDING:
             continue
         grant = grants.get(row.allocation_id)
         if grant is None:
             grant = grants[row.allocation_id] = grant_without_partitions(row)
         grant.partitions.append(
             fleet_pb2.Partition(
-                gpu_uuid=row.gpu_uuid.bytes,
+                gpu_uuid=row.gpu__uuid.bytes,
                 memory_bytes=row.memory_bytes,
                 compute_percent=row.compute_percent,
             )
@@ -101,15 +85,16 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
 
 
 def grant_without_partitions(row: DesiredPartition) -> fleet_pb2.Grant:
+    isolation = row.allocation__placed_pool__required_isolation
     return fleet_pb2.Grant(
         allocation_id=row.allocation_id.bytes,
-        tenant_id=row.project_id.bytes,
-        fence_epoch=row.fence_epoch,
-        fence_counter=row.fence_counter,
-        compute_mode=row.compute_mode,
-        required_isolation=sorted(LAYERS[IsolationLevel(row.required_isolation or "any")]),
-        max_late_seconds=row.max_late_seconds or 0,
-        **desired_suspension(row.suspension, row.suspension_revision),
+        tenant_id=row.allocation__project_id.bytes,
+        fence_epoch=row.allocation__fence_epoch,
+        fence_counter=row.allocation__fence_counter,
+        compute_mode=row.allocation__granted_compute_mode,
+        required_isolation=sorted(LAYERS[IsolationLevel(isolation or "any")]),
+        max_late_seconds=row.allocation__placed_pool__max_late_seconds or 0,
+        **desired_suspension(row.allocation__suspension, row.allocation__suspension_revision),
     )
 
 
