@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -18,12 +19,16 @@ from django.db.models import F
 
 from appliance.allocations import sessions
 from appliance.allocations.models import Partition, Session, SessionState
-from appliance.allocations.sessions import ReportedSession
 from appliance.db.prepared import Select
 from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node
 from appliance.telemetry import series
 
+if TYPE_CHECKING:
+    from nodes.protocol import fleet_pb2
+
+Shares = Mapping[bytes, Sequence[float]]
+"""Received share of each GPU of an allocation on the node, by its id (sessions.py)."""
 MAX_ROWS, MAX_COMPARED = 64, 256
 """Rows that one transaction writes and sessions that it compares, so that a large report does not
 delay other writes."""
@@ -73,7 +78,11 @@ def padded(ids: Collection[UUID]) -> list[UUID]:
 
 @write_transaction
 def record_sessions(
-    *, node_id: UUID, reported: Sequence[ReportedSession], position: int = 0
+    *,
+    node_id: UUID,
+    reported: Sequence[fleet_pb2.Session],
+    shares: Shares = MappingProxyType({}),
+    position: int = 0,
 ) -> Progress:
     """Record all sessions of a node, from a position. Open ones that are not reported are closed.
 
@@ -82,7 +91,7 @@ def record_sessions(
     begin = position
     rows = 0 if position else count_ignored(node_id, ignored_sessions(node_id, reported))
     while position < len(reported):
-        for written in apply_slice(node_id, reported[position : position + SLICE]):
+        for written in apply_slice(node_id, reported[position : position + SLICE], shares):
             position, rows = position + 1, rows + written
             if rows >= MAX_ROWS:
                 return Progress(rows, position - begin, position, True)
@@ -93,36 +102,39 @@ def record_sessions(
             return Progress(rows, position - begin, position, True)
         rows += sessions.close_session(session, sessions.NOT_REPORTED)
     if reported:
-        sample_partitions(node_id, reported)
+        sample_partitions(node_id, reported, shares)
     return Progress(rows, position - begin, position, False)
 
 
-def apply_slice(node_id: UUID, reported: Sequence[ReportedSession]) -> Iterator[int]:
+def apply_slice(
+    node_id: UUID, reported: Sequence[fleet_pb2.Session], shares: Shares
+) -> Iterator[int]:
     """Apply some sessions of a report and yield the number of written rows after each."""
-    ids = [r.session_id for r in reported]
-    open_sessions = {s.pk: s for s in OPEN_SESSIONS.objects(ids=padded(ids), node_id=node_id)}
-    new = new_sessions([r for r in reported if r.session_id not in open_sessions], node_id)
-    for report in reported:
-        if session := open_sessions.get(report.session_id):
-            yield sessions.apply_session_report(session, report)
-        elif report.session_id in new:
+    by_id = {UUID(bytes=r.id): r for r in reported}
+    open_sessions = {s.pk: s for s in OPEN_SESSIONS.objects(ids=padded(by_id), node_id=node_id)}
+    new = new_sessions({i: r for i, r in by_id.items() if i not in open_sessions}, node_id)
+    for session_id, report in by_id.items():
+        received = shares.get(report.allocation_id, ())
+        if session := open_sessions.get(session_id):
+            yield sessions.apply_session_report(session, report, received)
+        elif session_id in new:
             session = sessions.open_session(node_id, report)
-            yield sessions.CHANGE_ROWS + sessions.apply_session_report(session, report)
+            yield sessions.CHANGE_ROWS + sessions.apply_session_report(session, report, received)
         else:
             yield 0
 
 
-def new_sessions(unknown: Sequence[ReportedSession], node_id: UUID) -> set[UUID]:
+def new_sessions(unknown: Mapping[UUID, fleet_pb2.Session], node_id: UUID) -> set[UUID]:
     """Return the ids of the sessions of the node's allocations that have no row."""
     if not unknown:
         return set()
     ours = granted_allocations(node_id)
-    ids = {r.session_id for r in unknown if r.allocation_id in ours}
+    ids = {i for i, report in unknown.items() if report.allocation_id in ours}
     return ids - stored_sessions(ids)
 
 
-def granted_allocations(node_id: UUID) -> set[UUID]:
-    return {allocation_id for allocation_id, _ in GRANTED.rows(node_id=node_id)}
+def granted_allocations(node_id: UUID) -> set[bytes]:
+    return {allocation_id.bytes for allocation_id, _ in GRANTED.rows(node_id=node_id)}
 
 
 def stored_sessions(ids: Collection[UUID]) -> set[UUID]:
@@ -130,17 +142,17 @@ def stored_sessions(ids: Collection[UUID]) -> set[UUID]:
     return {pk for (pk,) in STORED_IDS.rows(ids=padded(ids))} if ids else set()
 
 
-def ignored_sessions(node_id: UUID, reported: Iterable[ReportedSession]) -> frozenset[UUID]:
+def ignored_sessions(node_id: UUID, reported: Iterable[fleet_pb2.Session]) -> frozenset[UUID]:
     """Return the ids of the sessions that have no row and are of no allocation of the node."""
     ours = granted_allocations(node_id)
-    foreign = frozenset(r.session_id for r in reported if r.allocation_id not in ours)
+    foreign = frozenset(UUID(bytes=r.id) for r in reported if r.allocation_id not in ours)
     return foreign - stored_sessions(foreign - _ignored.get(node_id, frozenset()))
 
 
-def missing_sessions(node_id: UUID, reported: Iterable[ReportedSession]) -> Iterator[Session]:
+def missing_sessions(node_id: UUID, reported: Iterable[fleet_pb2.Session]) -> Iterator[Session]:
     """Yield the open sessions of a node that it does not report."""
-    ids = {r.session_id for r in reported}
-    missing = [pk for (pk,) in OPEN_IDS.rows(node_id=node_id) if pk not in ids]
+    ids = {r.id for r in reported}
+    missing = [pk for (pk,) in OPEN_IDS.rows(node_id=node_id) if pk.bytes not in ids]
     for begin in range(0, len(missing), CLOSED_TOGETHER):
         chunk = missing[begin : begin + CLOSED_TOGETHER]
         yield from OPEN_SESSIONS.objects(ids=padded(chunk), node_id=node_id)
@@ -164,20 +176,19 @@ def remember_ignored(node_id: UUID, ignored: frozenset[UUID]) -> None:
         _ignored.pop(node_id, None)
 
 
-def sample_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None:
+def sample_partitions(node_id: UUID, reported: Iterable[fleet_pb2.Session], shares: Shares) -> None:
     """Record memory use, open sessions and received share of each partition on the node."""
-    by_allocation: dict[UUID, list[ReportedSession]] = {}
+    by_allocation: dict[bytes, list[fleet_pb2.Session]] = {}
     for report in reported:
         by_allocation.setdefault(report.allocation_id, []).append(report)
     samples: dict[UUID, list[float]] = {}
     position: Counter[UUID] = Counter()
     for allocation_id, partition_id in GRANTED.rows(node_id=node_id):
-        here = by_allocation.get(allocation_id, [])
+        here = by_allocation.get(allocation_id.bytes, [])
         index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
         used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))
         open_sessions = sum(r.state != SessionState.CLOSED for r in here)
-        received = next(
-            (r.received_percent[index] for r in here if index < len(r.received_percent)), math.nan
-        )
-        samples[partition_id] = [float(used), float(open_sessions), received]
+        received = shares.get(allocation_id.bytes, ()) if here else ()
+        percent = received[index] if index < len(received) else math.nan
+        samples[partition_id] = [float(used), float(open_sessions), percent]
     series.record(PARTITION_METRICS, samples, time.time())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from statistics import fmean
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from django.utils import timezone
@@ -19,6 +19,9 @@ from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.telemetry import series
 from nodes.protocol.session_ends import RELEASED, TOO_LATE
+
+if TYPE_CHECKING:
+    from nodes.protocol import fleet_pb2
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out", "longest_drain_ms")
 SAMPLED = (*COUNTERS, "compute_received_percent")
@@ -34,36 +37,6 @@ ENDED = (AllocationState.RELEASING, AllocationState.RELEASED)
 _counters_saved_at: dict[UUID, float] = {}
 
 
-@dataclass(frozen=True)
-class ReportedSession:
-    session_id: UUID
-    allocation_id: UUID
-    state: str
-    pid: int
-    client_pid: int
-    client_address: str
-    program: str
-    isolation: dict[str, object]
-    memory_bytes: int
-    launches: int
-    bytes_in: int
-    bytes_out: int
-    end_reason: str
-    opened_seconds: int
-    refused_calls: tuple[str, ...] = ()
-    partition_bytes: tuple[int, ...] = ()
-    """Memory used in each partition of the allocation on the node, in the order of its grant."""
-    longest_drain_ms: int = 0
-    received_percent: tuple[float, ...] = ()
-    """Share of each of these GPUs over the last minute; NaN: it was not given in turns."""
-
-    @property
-    def compute_received_percent(self) -> float | None:
-        """The mean over the GPUs that were given in turns; None without one."""
-        known = [percent for percent in self.received_percent if not math.isnan(percent)]
-        return round(fmean(known), 2) if known else None
-
-
 def series_id_of(session_id: UUID) -> UUID:
     """Return the id of the samples of a session.
 
@@ -72,10 +45,16 @@ def series_id_of(session_id: UUID) -> UUID:
     return uuid5(SERIES, session_id.hex)
 
 
-def open_session(node_id: UUID, report: ReportedSession) -> Session:
+def mean_share(received: Sequence[float]) -> float | None:
+    """Return the mean over the GPUs that were given in turns; None without one."""
+    known = [percent for percent in received if not math.isnan(percent)]
+    return round(fmean(known), 2) if known else None
+
+
+def open_session(node_id: UUID, report: fleet_pb2.Session) -> Session:
     session = Session.objects.create(
-        id=report.session_id,
-        allocation_id=report.allocation_id,
+        id=UUID(bytes=report.id),
+        allocation_id=UUID(bytes=report.allocation_id),
         node_id=node_id,
         state=SessionState.OPENING,
         pid=report.pid,
@@ -92,25 +71,32 @@ def open_session(node_id: UUID, report: ReportedSession) -> Session:
     return session
 
 
-def apply_session_report(session: Session, report: ReportedSession) -> int:
-    """Update or close an open session. Return the number of written rows."""
+def apply_session_report(
+    session: Session, report: fleet_pb2.Session, received: Sequence[float]
+) -> int:
+    """Update or close an open session. Return the number of written rows.
+
+    `received` is the share of each GPU of its allocation on the node over the last minute, in the
+    order of the grant; NaN: it was not given in turns.
+    """
     rows = record_refused_calls(session, report.refused_calls)
     if report.state == SessionState.CLOSED:
         return rows + close_session(session, report.end_reason)
-    return rows + update_session(session, report)
+    return rows + update_session(session, report, received)
 
 
-def update_session(session: Session, report: ReportedSession) -> int:
+def update_session(session: Session, report: fleet_pb2.Session, received: Sequence[float]) -> int:
     """Record counters in memory; save changed columns, counters only every few seconds.
 
     Return the number of written rows.
     """
-    counters = {name: getattr(report, name) for name in SAMPLED}
+    counters = {name: getattr(report, name) for name in COUNTERS}
+    counters["compute_received_percent"] = mean_share(received)
     sample = [math.nan if value is None else float(value) for value in counters.values()]
     series.record(SAMPLED, {series_id_of(session.pk): sample}, time.time())
     work_done = report.launches + report.bytes_in + report.bytes_out
     idleness.record_work(session.allocation_id, session.pk, work_done)
-    values = {"state": report.state, "isolation": report.isolation}
+    values = {"state": report.state, "isolation": dict(report.isolation)}
     age = time.monotonic() - _counters_saved_at.get(session.pk, 0.0)
     compared = values | counters if age >= COUNTER_SAVE_INTERVAL_SECONDS else values
     if all(getattr(session, name) == value for name, value in compared.items()):

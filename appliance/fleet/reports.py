@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
@@ -11,8 +11,7 @@ from django.db.models import Exists, OuterRef
 from appliance.allocations import services as allocations
 from appliance.allocations import session_reports, suspending
 from appliance.allocations.models import Partition, SessionState
-from appliance.allocations.session_reports import Progress
-from appliance.allocations.sessions import ReportedSession
+from appliance.allocations.session_reports import Progress, Shares
 from appliance.allocations.suspending import NodeReport
 from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
@@ -25,35 +24,10 @@ MAX_UNFINISHED_REPORTS = 8
 """Kept parsed between their parts. The gateway lets few nodes at a time send parts."""
 
 
-class ReportedSessions(Sequence[ReportedSession]):
-    """Sessions of a report, each parsed once, when it is needed."""
-
-    def __init__(self, report: fleet_pb2.Report) -> None:
-        self._messages = report.sessions
-        self._shares = {s.allocation_id: tuple(s.received_percent) for s in report.shares}
-        self._parsed: list[ReportedSession | None] = [None] * len(report.sessions)
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, index: int) -> ReportedSession: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[ReportedSession]: ...
-    def __getitem__(self, index: int | slice) -> ReportedSession | list[ReportedSession]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if (parsed := self._parsed[index]) is None:
-            message = self._messages[index]
-            received = self._shares.get(message.allocation_id, ())
-            parsed = self._parsed[index] = parse_session(message, received)
-        return parsed
-
-
 class ParsedReport(NamedTuple):
     encoded: bytes
     report: fleet_pb2.Report
-    sessions: ReportedSessions
+    shares: Shares
 
 
 class UnfinishedReports:
@@ -70,8 +44,8 @@ class UnfinishedReports:
         parsed = self._by_node.pop(node_id, None)
         if parsed is None or parsed.encoded != encoded:
             report = fleet_pb2.Report.FromString(encoded)
-            parsed = ParsedReport(encoded, report, ReportedSessions(report))
-        progress = process_report(node_id, parsed.report, position, parsed.sessions)
+            parsed = ParsedReport(encoded, report, shares_of(report))
+        progress = process_report(node_id, parsed.report, position, parsed.shares)
         if progress.more:
             self._by_node[node_id] = parsed
             if len(self._by_node) > MAX_UNFINISHED_REPORTS:  # the first one's node may be gone
@@ -80,21 +54,18 @@ class UnfinishedReports:
 
 
 def process_report(
-    node_id: UUID,
-    report: fleet_pb2.Report,
-    position: int = 0,
-    sessions: ReportedSessions | None = None,
+    node_id: UUID, report: fleet_pb2.Report, position: int = 0, shares: Shares | None = None
 ) -> Progress:
     """Process a report, which the gateway has checked, from a position of its sessions.
 
-    Writes only if something changed. `sessions` are those of the report, parsed as far as needed.
+    Writes only if something changed. `shares` are those of the report, if they are known.
     """
     unchanged = not (report.sessions or report.suspensions) and applied(node_id) == (
         report.generation,
         False,
     )
     if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
-        return record_report(node_id, report, position, sessions or ReportedSessions(report))
+        return record_report(node_id, report, position, shares or shares_of(report))
     return Progress(0, 0, 0, False)
 
 
@@ -121,10 +92,10 @@ def applied(node_id: UUID) -> tuple[int, bool] | None:
 
 @write_transaction
 def record_report(
-    node_id: UUID, report: fleet_pb2.Report, position: int, reported: ReportedSessions
+    node_id: UUID, report: fleet_pb2.Report, position: int, shares: Shares
 ) -> Progress:
     progress = session_reports.record_sessions(
-        node_id=node_id, reported=reported, position=position
+        node_id=node_id, reported=report.sessions, shares=shares, position=position
     )
     if not progress.more:
         alive = {s.allocation_id for s in report.sessions if s.state != SessionState.CLOSED}
@@ -155,6 +126,10 @@ def record_applied(
         allocations.record_applied_generation(
             node_id=node_id, generation=known, alive=alive, over=over
         )
+
+
+def shares_of(report: fleet_pb2.Report) -> Shares:
+    return {s.allocation_id: tuple(s.received_percent) for s in report.shares}
 
 
 def parse_suspensions(report: fleet_pb2.Report) -> dict[UUID, NodeReport]:
@@ -199,29 +174,4 @@ def parse_gpu(g: fleet_pb2.Gpu) -> inventory.ReportedGpu:
         g.mig,
         tuple(sorted(g.links.items())),
         g.context_bytes if g.HasField("context_bytes") else None,
-    )
-
-
-def parse_session(
-    s: fleet_pb2.Session, received_percent: tuple[float, ...] = ()
-) -> ReportedSession:
-    return ReportedSession(
-        session_id=UUID(bytes=s.id),
-        allocation_id=UUID(bytes=s.allocation_id),
-        state=s.state,
-        pid=s.pid,
-        client_pid=s.client_pid,
-        client_address=s.client_address,
-        program=s.program,
-        isolation=dict(s.isolation),
-        memory_bytes=s.memory_bytes,
-        launches=s.launches,
-        bytes_in=s.bytes_in,
-        bytes_out=s.bytes_out,
-        end_reason=s.end_reason,
-        opened_seconds=s.opened_seconds,
-        refused_calls=tuple(s.refused_calls),
-        partition_bytes=tuple(s.partition_bytes),
-        longest_drain_ms=s.longest_drain_ms,
-        received_percent=received_percent,
     )

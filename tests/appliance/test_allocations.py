@@ -6,7 +6,6 @@ import base64
 import struct
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +20,13 @@ from appliance.accounts import roles
 from appliance.accounts.models import Project, User
 from appliance.accounts.projects import project_update
 from appliance.activity.models import Event
-from appliance.allocations import eviction, leases, services, session_reports, sessions
+from appliance.allocations import eviction, leases, services, session_reports
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Node
 from appliance.telemetry import reachability
+from nodes.protocol import fleet_pb2
 from tests.appliance.conftest import GIB, Cast, applied, body
 
 URL = "/api/v1/allocations"
@@ -189,24 +189,23 @@ def test_sessions_alone_hold_an_active_allocation_if_requested(
     assert (row.state, row.end_reason) == ("releasing", "no session for 25 s")
 
 
-def session_of(allocation_id: str, **changes: Any) -> sessions.ReportedSession:
+def session_of(allocation_id: str, **changes: Any) -> fleet_pb2.Session:
     values: dict[str, Any] = {
-        "session_id": uuid.uuid4(),
-        "allocation_id": uuid.UUID(allocation_id),
+        "id": uuid.uuid4().bytes,
+        "allocation_id": uuid.UUID(allocation_id).bytes,
         "state": "running",
         "pid": 1,
         "client_pid": 2,
         "client_address": "127.0.0.1:1",
         "program": "python",
-        "isolation": {},
-        "memory_bytes": 0,
-        "launches": 0,
-        "bytes_in": 0,
-        "bytes_out": 0,
-        "end_reason": "",
         "opened_seconds": 1,
     }
-    return sessions.ReportedSession(**(values | changes))
+    return fleet_pb2.Session(**(values | changes))
+
+
+def changed(session: fleet_pb2.Session, **changes: Any) -> fleet_pb2.Session:
+    """Return a copy of a session with other values of some fields."""
+    return fleet_pb2.Session(**({f.name: v for f, v in session.ListFields()} | changes))
 
 
 def test_session_lists_refused_calls(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
@@ -218,9 +217,9 @@ def test_session_lists_refused_calls(cast: Cast, client_of: Clients, add_node: A
     session_reports.record_sessions(node_id=node.pk, reported=[first])
     session_reports.record_sessions(
         node_id=node.pk,
-        reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))],
+        reported=[changed(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))],
     )
-    shown = body(alice.get(f"/api/v1/sessions/{first.session_id}"))
+    shown = body(alice.get(f"/api/v1/sessions/{uuid.UUID(bytes=first.id)}"))
     assert shown["refused_calls"] == ["cuParamSetTexRef", "cuGLInit"] and shown["state"] == "closed"
     messages = [
         e.message for e in Event.objects.filter(kind="session.refused_calls").order_by("pk")
@@ -244,7 +243,7 @@ def test_sessions_of_allocations_on_other_nodes_are_ignored(
     session_reports.record_sessions(node_id=node.pk, reported=[mine])
     session_reports.record_sessions(
         node_id=stranger.pk,
-        reported=[session_of(allocation["id"], session_id=mine.session_id, state="closed")],
+        reported=[session_of(allocation["id"], id=mine.id, state="closed")],
     )
     assert Session.objects.get().state == "running"
 

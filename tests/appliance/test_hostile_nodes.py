@@ -110,7 +110,7 @@ def test_session_names_no_samples_of_something_else(
     ended: list[uuid.UUID] = []
     unsubscribe = change_log.subscribe(lambda c: ended.append(c.object_id), Topic.SERIES_END)
     try:
-        claimed = session_of(str(allocation.pk), session_id=foreign, memory_bytes=7)
+        claimed = session_of(str(allocation.pk), id=foreign.bytes, memory_bytes=7)
         session_reports.record_sessions(node_id=node.pk, reported=[claimed])
         assert series.latest_metrics(foreign) == {"utilisation_percent": 50.0}
         assert series.latest_metrics(series_id_of(foreign))["memory_bytes"] == 7.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from appliance.pools.models import Pool
 from nodes.protocol.session_ends import TOO_LATE
 from tests.appliance.commands_in_process import Busbar
 from tests.appliance.conftest import Cast, applied, body
-from tests.appliance.test_allocations import session_of
+from tests.appliance.test_allocations import changed, session_of
 
 Clients = Callable[[User | None], Any]
 pytestmark = pytest.mark.django_db(transaction=True, databases=list(settings.DATABASES))
@@ -70,10 +70,10 @@ def test_session_whose_work_was_late_for_too_long_names_the_pool_with_the_limit(
     session = session_of(allocation["id"])
     record_sessions(node_id=node.pk, reported=[session])
     reported = f"{TOO_LATE}60 s while others waited"
-    closed = replace(session, state="closed", end_reason=reported)
+    closed = changed(session, state="closed", end_reason=reported)
     record_sessions(node_id=node.pk, reported=[closed])
     reason = f"{reported} (limit of pool default)"
-    shown = body(client_of(cast.alice).get(f"/api/v1/sessions/{session.session_id}"))
+    shown = body(client_of(cast.alice).get(f"/api/v1/sessions/{uuid.UUID(bytes=session.id)}"))
     assert shown["end_reason"] == reason
     (event,) = Event.objects.filter(kind="session.closed")
     assert event.message == f"The session of python ended: {reason}."

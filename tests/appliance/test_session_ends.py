@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,11 +15,12 @@ from appliance.activity.models import Event
 from appliance.allocations import eviction, lost_access
 from appliance.allocations.models import Allocation
 from appliance.allocations.session_reports import record_sessions
-from appliance.allocations.sessions import NOT_REPORTED, ReportedSession
+from appliance.allocations.sessions import NOT_REPORTED
 from appliance.inventory.models import Node
+from nodes.protocol import fleet_pb2
 from nodes.protocol.session_ends import RELEASED
 from tests.appliance.conftest import Cast, applied, body
-from tests.appliance.test_allocations import session_of
+from tests.appliance.test_allocations import changed, session_of
 
 Clients = Callable[[User | None], Any]
 End = Callable[[Cast, Clients, str], None]
@@ -33,7 +34,7 @@ def node(add_node: Callable[..., Node]) -> Node:
 
 
 @pytest.fixture
-def running(cast: Cast, client_of: Clients, node: Node) -> ReportedSession:
+def running(cast: Cast, client_of: Clients, node: Node) -> fleet_pb2.Session:
     """A session of an active allocation of alice."""
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
@@ -42,8 +43,12 @@ def running(cast: Cast, client_of: Clients, node: Node) -> ReportedSession:
     return session
 
 
-def reason_of(session: ReportedSession, viewer: Any) -> str:
-    shown = body(viewer.get(f"/api/v1/sessions/{session.session_id}"))
+def allocation_of(session: fleet_pb2.Session) -> uuid.UUID:
+    return uuid.UUID(bytes=session.allocation_id)
+
+
+def reason_of(session: fleet_pb2.Session, viewer: Any) -> str:
+    shown = body(viewer.get(f"/api/v1/sessions/{uuid.UUID(bytes=session.id)}"))
     assert shown["state"] == "closed"
     return str(shown["end_reason"])
 
@@ -89,13 +94,13 @@ def test_session_of_a_released_allocation_ends_with_its_reason(
     cast: Cast,
     client_of: Clients,
     node: Node,
-    running: ReportedSession,
+    running: fleet_pb2.Session,
     reason: str,
     reported: str | None,
 ) -> None:
     """The node reports that it ended the session, or has forgotten the session."""
-    ENDS[reason](cast, client_of, str(running.allocation_id))
-    ended = [replace(running, state="closed", end_reason=reported)] if reported else []
+    ENDS[reason](cast, client_of, str(allocation_of(running)))
+    ended = [changed(running, state="closed", end_reason=reported)] if reported else []
     record_sessions(node_id=node.pk, reported=ended)
 
     assert reason_of(running, client_of(cast.admin)) == reason
@@ -105,21 +110,21 @@ def test_session_of_a_released_allocation_ends_with_its_reason(
 
 @pytest.mark.parametrize("reason", ["the client closed it", "the client sent a malformed record"])
 def test_session_that_ended_by_itself_keeps_its_reason_after_the_release(
-    cast: Cast, client_of: Clients, node: Node, running: ReportedSession, reason: str
+    cast: Cast, client_of: Clients, node: Node, running: fleet_pb2.Session, reason: str
 ) -> None:
     alice = client_of(cast.alice)
-    alice.delete(f"{URL}/{running.allocation_id}")
-    closed = replace(running, state="closed", end_reason=reason)
+    alice.delete(f"{URL}/{allocation_of(running)}")
+    closed = changed(running, state="closed", end_reason=reason)
     record_sessions(node_id=node.pk, reported=[closed])
     assert reason_of(running, alice) == reason
 
 
 @pytest.mark.parametrize("reported", [RELEASED, NOT_REPORTED])
 def test_session_of_an_active_allocation_ends_with_the_reported_reason(
-    cast: Cast, client_of: Clients, node: Node, running: ReportedSession, reported: str
+    cast: Cast, client_of: Clients, node: Node, running: fleet_pb2.Session, reported: str
 ) -> None:
     """An announced end gives the allocation a reason long before its sessions end by it."""
-    eviction.evict(allocation_id=running.allocation_id, reason="drain", grace_seconds=300)
-    closed = [replace(running, state="closed", end_reason=reported)]
+    eviction.evict(allocation_id=allocation_of(running), reason="drain", grace_seconds=300)
+    closed = [changed(running, state="closed", end_reason=reported)]
     record_sessions(node_id=node.pk, reported=closed if reported == RELEASED else [])
     assert reason_of(running, client_of(cast.alice)) == reported
