@@ -1,4 +1,4 @@
-"""Samples of nodes: decoding, recording in series, and publishing on the feed."""
+"""Samples of nodes, which the gateway has checked: decoding, and recording in series."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from nodes.protocol.metrics import METRICS
 
 log = logging.getLogger(__name__)
 
-MAX_METRICS, MAX_NAME = 64, 64
 METRIC_NAMES = tuple(sorted(m.name for m in METRICS))
 """In the order in which agents send them."""
 
@@ -69,21 +68,6 @@ def _gpu_ids_of(node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
 
 
 @lru_cache(1024)
-def _validate_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return one shared tuple for equal names. Raises ValueError for invalid ones."""
-    if (
-        len(names) > MAX_METRICS
-        or len(set(names)) != len(names)
-        or any(not 0 < len(name) <= MAX_NAME for name in names)
-    ):
-        raise ValueError(
-            f"{len(names)} metrics; at most {MAX_METRICS} different names "
-            f"of 1 to {MAX_NAME} characters are allowed"
-        )
-    return names
-
-
-@lru_cache(1024)
 def _columns(names: tuple[str, ...]) -> tuple[int | None, ...]:
     """Return the position of each known metric in `names`, or None if it is missing."""
     return tuple(names.index(m) if m in names else None for m in METRIC_NAMES)
@@ -97,9 +81,9 @@ def _values_by_gpu(
     Other metrics are dropped. The database keeps each set of names for good, and a node could send
     another set with each sample.
     """
-    names, found = _validate_metrics(tuple(samples.metrics)), {}
+    names, found = tuple(samples.metrics), {}
     for gpu in samples.gpus:
-        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(names):
+        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None:
             found[gpu_id] = known_values(names, list(gpu.values))
     return METRIC_NAMES, found
 
