@@ -50,7 +50,6 @@ class Kind(enum.IntEnum):
     """Body: serials of expired or revoked certificates, separated by spaces."""
 
 
-SEND_SECONDS = 5
 BUFFER_BYTES = 1 << 18
 HEADER = struct.Struct("<IBI16s")
 ROWS = struct.Struct("<I")
@@ -102,11 +101,6 @@ def read_frames(connection: socket.socket) -> Iterator[Frame]:
     with io.BufferedReader(socket.SocketIO(connection, "r"), BUFFER_BYTES) as stream:
         while (frame := read_frame(stream)) is not None:
             yield frame
-
-
-def set_send_timeout(connection: socket.socket) -> None:
-    """Let `sendall` raise OSError when the peer does not read for SEND_SECONDS."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
 
 
 def listen_on_random_name() -> socket.socket:
