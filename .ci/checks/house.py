@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,10 @@ TEST = re.compile(r"^(tests|\.ci)/|\.test\.tsx?$")
 GENERATED = re.compile(r"/migrations/|^busbar_client/(types|client)\.py$")
 REGISTRY = re.compile(r"^ *def (register(?:_\w+)?)\(", re.MULTILINE)
 OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not of objects
-FIELD = "max_idle_seconds"
-"""A field that users set, like any other one of a pool."""
+TO_LAUNCHER = re.compile(r"(appliance|nodes|remoting/(control|launcher))/")
+TO_BROWSER = re.compile(r"(appliance|nodes|remoting/(control|launcher)|frontend)/")
+"""Folders through which an allocation passes from REST, and a report of a node to the console. Only
+files that name a field of it are counted: those that pass it on unread have no mark."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ def registries(files: list[str]) -> Iterator[str]:
             yield from (f"{file}: {name}" for name in names if name not in OTHER_REGISTRIES)
 
 
-def touched_by_field(files: list[str]) -> list[str]:
+def naming(field: str, files: Iterable[str]) -> list[str]:
     """Return the files that name the field, without tests, documents and generated files."""
     skipped = (DOCUMENT, TEST, GENERATED)
     sources = [file for file in files if not any(pattern.search(file) for pattern in skipped)]
-    return [file for file in sources if FIELD in Path(file).read_text(errors="replace")]
+    return [file for file in sources if field in Path(file).read_text(errors="replace")]
 
 
 def lines(files: list[str]) -> int:
@@ -60,7 +62,17 @@ def main() -> int:
     counts = [
         Count("files at the top", [file for file in files if "/" not in file], 19),
         Count("registries of kinds of objects", list(registries(files)), 6),
-        Count(f"files that name {FIELD}", touched_by_field(files), 10),
+        Count("files that name max_idle_seconds of a pool", naming("max_idle_seconds", files), 10),
+        Count(
+            "files that name compute_mode, from REST to the launcher",
+            naming("compute_mode", filter(TO_LAUNCHER.match, files)),
+            22,
+        ),
+        Count(
+            "files that name refused_calls, from the launcher to a browser",
+            naming("refused_calls", filter(TO_BROWSER.match, files)),
+            20,
+        ),
     ]
     for count in counts:
         print(f"{count.what}: {len(count.found)} (limit {count.limit})")
