@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from appliance.accounts.actions import raise_refusal
 from appliance.accounts.authentication import request_user
 from appliance.allocations import actions, tickets
+from appliance.allocations import ticket_layouts as layouts
 from appliance.allocations.access import find_allocation
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
@@ -126,13 +127,13 @@ def decode_key(text: str) -> bytes:
 def issue_tickets(allocation: Allocation, public_key: bytes, client_address: str) -> dict[str, Any]:
     """Return the content of `TicketsSerializer` for an active allocation."""
     key, now = tickets.signing_key(), int(time.time())
-    nodes: dict[tuple[UUID, str, bool], list[tickets.TicketPartition]] = {}
-    for node_id, name, software, *partition, locked_at, lock_reason in SELECT_PARTITIONS.rows(
+    nodes: dict[tuple[UUID, str, bool], list[layouts.Partition]] = {}
+    for node_id, name, software, gpu, *size, locked_at, lock_reason in SELECT_PARTITIONS.rows(
         allocation_id=allocation.pk
     ):
         if locked_at is not None:
             raise ApplianceError(Code.NODE_LOCKED, locked_message(name, lock_reason))
-        nodes.setdefault((node_id, name, software), []).append(tickets.TicketPartition(*partition))
+        nodes.setdefault((node_id, name, software), []).append(layouts.Partition(gpu.bytes, *size))
     endpoints: dict[UUID, list[EndpointAddress]] = {}
     for node_id, *address in SELECT_ENDPOINTS.rows(node_ids=[node_id for node_id, _, _ in nodes]):
         endpoints.setdefault(node_id, []).append(EndpointAddress(*address))

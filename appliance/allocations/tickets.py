@@ -27,13 +27,6 @@ NODE_SECRET_PURPOSE = b"busbar node secret"
 
 
 @dataclass(frozen=True)
-class TicketPartition:
-    gpu_uuid: UUID
-    memory_bytes: int
-    compute_percent: int
-
-
-@dataclass(frozen=True)
 class SigningKey:
     private: Ed25519PrivateKey
 
@@ -88,7 +81,7 @@ def issue(
     node_id: UUID,
     fence: tuple[int, int],
     client_public_key: bytes,
-    partitions: Sequence[TicketPartition],
+    partitions: Sequence[layouts.Partition],
     now_seconds: int,
 ) -> bytes:
     """Return a signed ticket.
@@ -108,8 +101,5 @@ def issue(
         fence_counter=fence[1],
         client_key=client_public_key,
     ).pack()
-    body += b"".join(
-        layouts.Partition(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent).pack()
-        for p in partitions
-    )
+    body += b"".join(p.pack() for p in partitions)
     return body + key.private.sign(body)

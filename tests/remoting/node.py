@@ -19,7 +19,8 @@ from typing import BinaryIO
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from appliance.allocations.tickets import SigningKey, TicketPartition, issue
+from appliance.allocations import ticket_layouts
+from appliance.allocations.tickets import SigningKey, issue
 from deploy import supervisor
 from deploy.supervisor import ROOT, wait_for
 from nodes.launcher_control import (
@@ -319,7 +320,7 @@ class LocalNode:
             "now_seconds": int(time.time()),
             "client_public_key": self.client_key.public_key().public_bytes_raw(),
             "partitions": [
-                TicketPartition(p.gpu_uuid, p.memory_bytes, p.compute_percent)
+                ticket_layouts.Partition(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent)
                 for p in self.partitions
             ],
         }

@@ -18,7 +18,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from appliance.allocations.tickets import SigningKey, TicketPartition
+from appliance.allocations.ticket_layouts import Partition
+from appliance.allocations.tickets import SigningKey
 from deploy.supervisor import BUILD
 from tests.remoting.node import EVENT_SECONDS, LocalNode
 
@@ -78,7 +79,7 @@ INVALID_OPENINGS: dict[str, Callable[[LocalNode], bytes]] = {
     "an older fence": lambda n: opening(n.ticket(fence=(1, 4))),
     "an expired ticket": lambda n: opening(n.ticket(now_seconds=1)),
     "another GPU": lambda n: opening(
-        n.ticket(partitions=[TicketPartition(n.gpus[1], 1 << 30, 50)])
+        n.ticket(partitions=[Partition(n.gpus[1].bytes, 1 << 30, 50)])
     ),
 }
 
@@ -95,7 +96,7 @@ def test_valid_ticket_receives_response(node: LocalNode) -> None:
 
 def test_ticket_from_before_a_resize_receives_response(node: LocalNode) -> None:
     """The size is that of the grant (test_resize.py), whatever the ticket says."""
-    ticket = node.ticket(partitions=[TicketPartition(node.gpus[0], 2 << 30, 50)])
+    ticket = node.ticket(partitions=[Partition(node.gpus[0].bytes, 2 << 30, 50)])
     assert response_to(node.port, opening(ticket))[:1] in (b"\x16", b"\x15")
 
 
