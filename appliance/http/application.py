@@ -138,15 +138,13 @@ class HttpApplication:
         self, scope: Scope, receive: Any, body: IO[bytes]
     ) -> Response | None:
         """Return None if the controller is unavailable."""
-        method, path = scope["method"], scope["path"]
-        execution = execution_of(method, path, scope.get("query_string", b""))
-        scope["execution"] = execution
+        execution = scope["execution"] = execution_of(scope)
         token_text = token_text_of(scope)
         account = await self._account_of(token_text, address_of(scope))
         trusted = account is not None
         if account is not None:
             connection_of(scope).authenticate(account)
-        elif execution is not Execution.READ and requires_token(method, path):
+        elif execution is not Execution.READ and requires_token(scope):
             return unauthenticated(scope)
         await read_body(receive, body, MAX_BODY_BYTES if trusted else MAX_ANONYMOUS_BODY_BYTES)
         if execution is Execution.LOGIN:

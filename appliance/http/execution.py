@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import enum
 
-from django.urls import Resolver404, resolve
-
 from appliance.api.views import ApplianceView
+from appliance.http.request_scope import Scope, match_of
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -32,14 +31,13 @@ class Execution(enum.Enum):
     PROVIDER = "provider"
 
 
-def execution_of(method: str, path: str, query_string: bytes) -> Execution:
-    if method in SAFE_METHODS:
-        return Execution.READ
-    view = view_of(path)
+def execution_of(scope: Scope) -> Execution:
+    method = scope["method"]
+    view = None if method in SAFE_METHODS else view_of(scope)
     if view is None:
         return Execution.READ
-    if method in view.read_only_methods and not query_string:  # `dry_run` may be encoded
-        return Execution.READ
+    if method in view.read_only_methods and not scope.get("query_string"):
+        return Execution.READ  # with a query it may be a dry run, whose parameter may be encoded
     if method in view.login_methods:
         return Execution.LOGIN
     if method in view.provider_methods:
@@ -49,16 +47,14 @@ def execution_of(method: str, path: str, query_string: bytes) -> Execution:
     return Execution.INLINE_WRITE if view.inline_write else Execution.WRITE
 
 
-def requires_token(method: str, path: str) -> bool:
+def requires_token(scope: Scope) -> bool:
     """Return whether the path has a view that rejects the method without a valid token."""
-    view = view_of(path)
-    return view is not None and view.privileges.get(method) != "public"
+    view = view_of(scope)
+    return view is not None and view.privileges.get(scope["method"]) != "public"
 
 
-def view_of(path: str) -> type[ApplianceView] | None:
-    """Return the view class of a path, or None for paths without an ApplianceView."""
-    try:
-        found = getattr(resolve(path).func, "cls", None)
-    except Resolver404:
-        return None
+def view_of(scope: Scope) -> type[ApplianceView] | None:
+    """Return the view class of a request, or None for paths without an ApplianceView."""
+    match = match_of(scope)
+    found = getattr(match.func, "cls", None) if match else None
     return found if found is not None and issubclass(found, ApplianceView) else None

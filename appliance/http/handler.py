@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
 from django.db import transaction
 from django.http import HttpResponse
-from django.urls import get_resolver
+from django.urls import ResolverMatch, get_resolver
 
 from appliance.activity.watch import WatchStream
 from appliance.api.encoding import encode_json
@@ -57,6 +57,14 @@ class SyncHandler(BaseHandler):
         self.load_middleware(is_async=False)
         # Import all views now: concurrent first requests would see partly initialized modules.
         assert get_resolver().url_patterns
+
+    def resolve_request(self, request: Any) -> ResolverMatch:
+        """Use the route that `match_of` has found, if it was asked."""
+        if (match := request.scope.get("match")) is None:
+            return super().resolve_request(request)
+        request.resolver_match = match
+        found: ResolverMatch = match
+        return found
 
     def respond(self, scope: dict[str, Any], body: IO[bytes]) -> Response:
         """Handle a request. Blocks; reads the database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, ResolverMatch, resolve
 
 from appliance.accounts.authentication import CONSOLE_COOKIE
 from appliance.api.operation_id import operation_id
@@ -34,6 +34,17 @@ def token_text_of(scope: Scope) -> str:
     return cookie_of(scope["headers"], CONSOLE_COOKIE)
 
 
+def match_of(scope: Scope) -> ResolverMatch | None:
+    """Return the route of a request, or None. It is looked up once, for Django's handler, too."""
+    if "match" not in scope:
+        try:
+            scope["match"] = resolve(scope["path"])
+        except Resolver404:
+            scope["match"] = None
+    found: ResolverMatch | None = scope["match"]
+    return found
+
+
 def read_scope(scope: Scope, path: str) -> Scope:
     """Return the scope of a GET request with the credentials of this request.
 
@@ -41,13 +52,11 @@ def read_scope(scope: Scope, path: str) -> Scope:
     """
     headers = [h for h in scope["headers"] if h[0] in CREDENTIAL_HEADERS]
     read = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
-    return scope | read | {"headers": headers}
+    return scope | read | {"headers": headers, "match": None}
 
 
 def refusal_of(scope: Scope, code: str, actor: str = "") -> Refusal:
     """Return the refusal of a request that reached no view."""
-    try:
-        action = operation_id(scope["method"], resolve(scope["path"]).route)
-    except Resolver404:
-        action = ""
+    match = match_of(scope)
+    action = operation_id(scope["method"], match.route) if match else ""
     return Refusal(actor=actor, address=address_of(scope)[:64], code=code, action=action[:100])

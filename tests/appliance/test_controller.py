@@ -54,7 +54,7 @@ def request(
     method: str, path: str, token: str, body: object = None, query: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], Any]:
     """Return status, headers and body of a response of the controller."""
-    execution = execution_of(method, path, query)
+    execution = execution_of({"method": method, "path": path, "query_string": query})
     raw = b"" if body is None else json.dumps(body).encode()
     scope = {
         "type": "http",
@@ -139,7 +139,7 @@ def test_failed_request_is_rolled_back(
         raise ApplianceError(Code.CONFLICT, "Not now; try again.")
 
     monkeypatch.setattr(services, "run_tick", refuse)
-    view = view_of("/api/v1/allocations")
+    view = view_of({"path": "/api/v1/allocations"})
     monkeypatch.setattr(view, "inline_write", inline)
     token = token_create(user=cast.alice, name="test")[1]
     status, _, problem = request("POST", "/api/v1/allocations", token, {"percent": 10})
@@ -307,4 +307,5 @@ def test_samples_of_other_users_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_execution_path_follows_method_and_view(
     method: str, path: str, query: bytes, execution: Execution
 ) -> None:
-    assert execution_of(method, path, query) is execution
+    scope = {"method": method, "path": path, "query_string": query}
+    assert execution_of(scope) is execution

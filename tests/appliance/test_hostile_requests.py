@@ -118,8 +118,9 @@ def test_extreme_period_of_a_history_is_no_failure(
 @pytest.mark.parametrize("query", [b"dry_run=true", b"dry%5Frun=true", b"%64ry_run=true"])
 def test_dry_run_is_never_executed_in_the_process_that_only_reads(query: bytes) -> None:
     path = "/api/v1/allocations/01a20fe6-4c8e-7000-89d9-e00cd53e8de3/tickets"
-    assert execution_of("POST", path, b"") is Execution.READ
-    assert execution_of("POST", path, query) is Execution.WRITE
+    scope = {"method": "POST", "path": path}
+    assert execution_of(scope) is Execution.READ
+    assert execution_of(scope | {"query_string": query}) is Execution.WRITE
 
 
 def test_body_of_the_largest_size_is_parsed(cast: Cast, client_of: Clients) -> None:
