@@ -72,7 +72,7 @@ class ClientPort {
   bool receive_ticket(const PendingConnection& c, const uint8_t* ticket, size_t n) {
     std::string reason;
     Ticket claims;
-    Grant grant;
+    control::Allocation grant;
     int64_t now_ms = transport::now_ms();
     if (refused_tickets_.is_empty(c.network, now_ms)) {
       log_refusal(c, "its network sent too many invalid tickets");
@@ -95,7 +95,7 @@ class ClientPort {
   void open_session(const std::shared_ptr<Opening>& o) {
     if (o->request.protocol != wire::kProtocolVersion)
       return log_refusal(*o, "the client has another protocol version");
-    std::string tenant = control::hex(o->grant.allocation.tenant, 16);
+    std::string tenant = control::hex(o->grant.tenant, 16);
     bool taken = work_.submit(tenant, [this, o] {
       sessions_.open(std::move(o->tls), o->ticket, o->grant, o->request, o->client);
     });

@@ -130,12 +130,12 @@ std::optional<Grants::Parsed> Grants::parse(const uint8_t* p, size_t n) {
   CheckedSize bytes = CheckedSize(head.allocation_count) * sizeof(control::Allocation);
   if (head.key_count > control::kMaxKeys || n - sizeof head != bytes.value()) return std::nullopt;
   for (uint32_t i = 0; i < head.allocation_count; ++i) {
-    Grant g;
-    std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
-    std::string id = hex(g.allocation.id, 16);
-    if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices)
+    control::Allocation g;
+    std::memcpy(&g, p + sizeof head + i * sizeof g, sizeof g);
+    std::string id = hex(g.id, 16);
+    if (g.partitions == 0 || g.partitions > wire::kMaxDevices)
       control::log_line("launcher", "grant left out", id,
-                        std::to_string(g.allocation.partitions) + " partitions");
+                        std::to_string(g.partitions) + " partitions");
     else
       parsed.grants[id] = g;
   }
@@ -151,18 +151,18 @@ bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
 void Grants::note_resized(const std::string& id, const control::Allocation& a) {
   auto old = by_allocation_.find(id);
   if (old == by_allocation_.end()) return;
-  const control::Allocation& before = old->second.allocation;
+  const control::Allocation& before = old->second;
   for (uint32_t k = 0; k < std::min(before.partitions, a.partitions); ++k)
     if (offered_bytes(before, k) != offered_bytes(a, k)) resized_.insert(id);
 }
 
 bool Grants::apply(const Parsed& received) {
   control::Grants head = received.head;
-  std::map<std::string, Grant> grants;
+  std::map<std::string, control::Allocation> grants;
   bool complete = true;
   for (auto& [id, g] : received.grants) {
-    note_resized(id, g.allocation);
-    if (set_limits(id, g.allocation))
+    note_resized(id, g);
+    if (set_limits(id, g))
       grants[id] = g;
     else
       complete = false;  // the disk is full: the others are applied, and the agent tries again
@@ -171,7 +171,7 @@ bool Grants::apply(const Parsed& received) {
     return grants.count(id) > 0;
   };
   ledgers_.keep(is_granted);
-  for (auto& [id, grant] : grants) arbiters_.set_allocation(id, grant.allocation);
+  for (auto& [id, grant] : grants) arbiters_.set_allocation(id, grant);
   arbiters_.keep(is_granted);
   by_allocation_ = std::move(grants);
   if (!complete) head.generation = head_.generation;
@@ -196,7 +196,7 @@ std::string Grants::reason_against(const Ticket& ticket) const {
     return "the ticket has expired";
   auto it = by_allocation_.find(hex(b.allocation, 16));
   if (it == by_allocation_.end()) return "the ticket's allocation is not granted on this node";
-  const control::Allocation& a = it->second.allocation;
+  const control::Allocation& a = it->second;
   if (older(b.fence_epoch, b.fence_counter, a))
     return "the ticket is older than the allocation's fence";
   auto same_gpu = [](const control::Partition& x, const control::Partition& y) {
@@ -215,7 +215,7 @@ uint32_t Grants::copy_keys(control::TicketKey* keys) {
 }
 
 // Strangers choose how many signatures are verified, so that happens without the mutex.
-bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant,
+bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, control::Allocation& grant,
                    std::string& reason) {
   control::TicketKey keys[control::kMaxKeys];
   transport::Cleanse cleanse(keys);
@@ -232,13 +232,13 @@ bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter
   MutexLock lock(mutex_);
   if (!received_) return true;  // sessions continue until the first message
   auto it = by_allocation_.find(hex(allocation, 16));
-  return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
+  return it != by_allocation_.end() && !older(epoch, counter, it->second);
 }
 
 std::map<GpuSet, size_t> Grants::expected_programs() {
   MutexLock lock(mutex_);
   std::map<GpuSet, size_t> programs;
-  for (auto& [id, grant] : by_allocation_) programs[gpus_of(grant.allocation)] = 0;
+  for (auto& [id, grant] : by_allocation_) programs[gpus_of(grant)] = 0;
   GpuSet counted;
   for (auto& [gpus, count] : programs) {
     for (auto& uuid : gpus) count += counted.insert(uuid).second ? 1 : 0;
@@ -250,8 +250,7 @@ std::map<GpuSet, size_t> Grants::expected_programs() {
 std::vector<control::Holding> Grants::over() {
   MutexLock lock(mutex_);
   std::vector<control::Holding> found;
-  for (auto& [id, grant] : by_allocation_) {
-    const control::Allocation& a = grant.allocation;
+  for (auto& [id, a] : by_allocation_) {
     auto held = ledgers_.held(id, a.partitions);
     bool is_over = false;
     for (uint32_t p = 0; p < a.partitions; ++p) is_over |= held[p] > a.partition[p].memory_bytes;

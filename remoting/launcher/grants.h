@@ -18,10 +18,6 @@
 
 namespace busbar::launcher {
 
-struct Grant {
-  control::Allocation allocation;
-};
-
 // Returns the memory of a partition without a context, which is what programs are offered.
 uint64_t offered_bytes(const control::Allocation& allocation, uint32_t partition);
 // Returns why no program can use the allocation: a partition cannot hold a context. Empty if it
@@ -43,7 +39,8 @@ class Grants {
 
   // Checks signature, node, time, fence and GPUs of a ticket. False with a reason for the log. The
   // sizes in the ticket are those at its issue; those of the grant count.
-  bool admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant, std::string& reason);
+  bool admit(const uint8_t* ticket, size_t n, Ticket& out, control::Allocation& grant,
+             std::string& reason);
   // True if a session that was opened under this fence may continue.
   bool permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter);
   uint64_t generation();
@@ -58,7 +55,7 @@ class Grants {
  private:
   struct Parsed {
     control::Grants head{};
-    std::map<std::string, Grant> grants;
+    std::map<std::string, control::Allocation> grants;
   };
   static std::optional<Parsed> parse(const uint8_t* p, size_t n);
   bool apply(const Parsed& received) REQUIRES(mutex_);
@@ -74,8 +71,9 @@ class Grants {
   control::Grants head_ GUARDED_BY(mutex_){};
   // CLOCK_BOOTTIME of the newest message, in seconds.
   int64_t received_boottime_ GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Grant> by_allocation_ GUARDED_BY(mutex_);  // by the id in hexadecimal
-  std::set<std::string> resized_ GUARDED_BY(mutex_);               // since take_resized()
+  // By the id in hexadecimal.
+  std::map<std::string, control::Allocation> by_allocation_ GUARDED_BY(mutex_);
+  std::set<std::string> resized_ GUARDED_BY(mutex_);  // since take_resized()
   bool received_ GUARDED_BY(mutex_) = false;
 };
 

@@ -86,16 +86,16 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
 }  // namespace
 
 // Without id and key.
-control::SessionStart Sessions::start_message(const Grant& grant, const wire::OpenRequest& request,
-                                              bool caged) const {
+control::SessionStart Sessions::start_message(const control::Allocation& grant,
+                                              const wire::OpenRequest& request, bool caged) const {
   control::SessionStart start{};
-  start.partitions = grant.allocation.partitions;
-  start.compute_mode = grant.allocation.compute_mode;
-  std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
+  start.partitions = grant.partitions;
+  start.compute_mode = grant.compute_mode;
+  std::memcpy(start.partition, grant.partition, sizeof start.partition);
   for (uint32_t p = 0; p < start.partitions; ++p)
-    start.partition[p].memory_bytes = offered_bytes(grant.allocation, p);
-  std::string images = settings_.images() + "/" + control::hex(grant.allocation.tenant, 16);
-  std::string sockets = settings_.runtime + "/sessions/" + control::hex(grant.allocation.id, 16);
+    start.partition[p].memory_bytes = offered_bytes(grant, p);
+  std::string images = settings_.images() + "/" + control::hex(grant.tenant, 16);
+  std::string sockets = settings_.runtime + "/sessions/" + control::hex(grant.id, 16);
   start.client_pid = request.pid;
   std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);
   copy_text(start.image_folder, sizeof start.image_folder, caged ? control::kCageImages : images);
@@ -172,22 +172,22 @@ std::unique_ptr<control::SessionReady> Sessions::start_server(int server,
 static constexpr char kCannotStart[] =
     "the node cannot start a session server; see the spawner's log";
 
-static void log_opened(const control::SessionStart& start, pid_t pid, const Grant& grant) {
-  control::log_line(
-      "launcher", "session opened", control::hex(start.id, 16),
-      "pid " + std::to_string(pid) + ", allocation " + control::hex(grant.allocation.id, 16));
+static void log_opened(const control::SessionStart& start, pid_t pid,
+                       const control::Allocation& grant) {
+  control::log_line("launcher", "session opened", control::hex(start.id, 16),
+                    "pid " + std::to_string(pid) + ", allocation " + control::hex(grant.id, 16));
 }
 
-void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
+void Sessions::open(transport::Tls tls, const Ticket& ticket, const control::Allocation& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
-  if (std::string lack = lack_of_memory(grant.allocation); !lack.empty()) {
+  if (std::string lack = lack_of_memory(grant); !lack.empty()) {
     refuse(tls, kNoResources, lack.c_str());
     return;
   }
-  SessionProcess process = processes_.take(grant.allocation);
+  SessionProcess process = processes_.take(grant);
   if (process.fd < 0)
     return give_up(tls, process, process.refusal ? process.refusal : kCannotStart);
-  if (grant.allocation.required_isolation & ~(process.cage | own_layers()))
+  if (grant.required_isolation & ~(process.cage | own_layers()))
     return give_up(tls, process, "the node isolates sessions less than the pool requires");
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);
   transport::Secret key;

@@ -12,7 +12,7 @@ namespace busbar::launcher {
 using transport::Handshake;
 
 // Takes over the socket.
-Opening::Opening(const PendingConnection& c, const Ticket& t, const Grant& g)
+Opening::Opening(const PendingConnection& c, const Ticket& t, const control::Allocation& g)
     : fd(c.fd),
       network(c.network),
       client(c.client),

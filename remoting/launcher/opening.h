@@ -11,7 +11,7 @@
 namespace busbar::launcher {
 
 struct Opening {
-  Opening(const PendingConnection& connection, const Ticket& t, const Grant& g);
+  Opening(const PendingConnection& connection, const Ticket& t, const control::Allocation& g);
   Opening(const Opening&) = delete;
   ~Opening();
 
@@ -24,7 +24,7 @@ struct Opening {
   int fd;  // owned by `tls`
   std::string network, client;
   Ticket ticket;
-  Grant grant;
+  control::Allocation grant;
   transport::Tls tls;
   wire::OpenRequest request{};
 

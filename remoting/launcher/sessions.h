@@ -51,7 +51,7 @@ class Sessions {
 
   // Opens a session for the client behind `tls`: starts a session server, hands the connection over
   // and replies to the client. Blocks until the server is ready. Defined in open.cc.
-  void open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
+  void open(transport::Tls tls, const Ticket& ticket, const control::Allocation& grant,
             const wire::OpenRequest& request, const std::string& client_address);
   // Tells a client why it gets no session. Does not block.
   static void turn_away(transport::Tls& tls, const char* reason);
@@ -101,8 +101,8 @@ class Sessions {
     control::Kind kind;
     int socket;
   };
-  control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
-                                      bool caged) const;
+  control::SessionStart start_message(const control::Allocation& grant,
+                                      const wire::OpenRequest& request, bool caged) const;
   void add(const Session& s);
   control::SessionSockets bind_sockets(const control::SessionRecord& record, int client,
                                        int rendezvous) const;
