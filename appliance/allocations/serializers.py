@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
@@ -106,31 +107,12 @@ class SuspensionSerializer(serializers.Serializer[Suspension]):
     )
 
 
-def suspension_of(allocation: Allocation) -> dict[str, Any] | None:
-    suspension = allocation.suspended
-    if suspension is None:
+def progress_of(found: Resize | Suspension | None) -> dict[str, Any] | None:
+    """Return the values of ResizeSerializer or SuspensionSerializer."""
+    if found is None:
         return None
-    at = suspension.requested_at
-    return {
-        "state": suspension.state,
-        "released_bytes": suspension.released_bytes,
-        "reason": suspension.reason,
-        "requested_at": None if at is None else format_timestamp(at),
-    }
-
-
-def resize_of(allocation: Allocation) -> dict[str, Any] | None:
-    resize = allocation.resize
-    if resize is None:
-        return None
-    at = resize.requested_at
-    return {
-        "state": resize.state,
-        "over_bytes": resize.over_bytes,
-        "returned_bytes": resize.returned_bytes,
-        "reason": resize.reason,
-        "requested_at": None if at is None else format_timestamp(at),
-    }
+    at = None if found.requested_at is None else format_timestamp(found.requested_at)
+    return asdict(found) | {"requested_at": at}
 
 
 # Requires rows annotated by `with_names` and with their partitions prefetched.
@@ -254,11 +236,11 @@ class AllocationSerializer(RowSerializer[Allocation]):
 
     @extend_schema_field(ResizeSerializer(allow_null=True))
     def get_resize(self, allocation: Allocation) -> dict[str, Any] | None:
-        return resize_of(allocation)
+        return progress_of(allocation.resize)
 
     @extend_schema_field(SuspensionSerializer(allow_null=True))
     def get_suspension(self, allocation: Allocation) -> dict[str, Any] | None:
-        return suspension_of(allocation)
+        return progress_of(allocation.suspended)
 
 
 class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
