@@ -140,18 +140,7 @@ class HttpServerProcess:
         self.send(pb.ControllerMessage(samples=samples))
 
     def send_status(self) -> None:
-        status = appliance_views.own_status()
-        self.send(
-            pb.ControllerMessage(
-                status=pb.ControllerStatus(
-                    waiting_writes=status.waiting_writes,
-                    index_mismatches=status.index_mismatches,
-                    loop_lag_p50_seconds=status.loop_lag_p50_seconds,
-                    loop_lag_p99_seconds=status.loop_lag_p99_seconds,
-                    failed_work=background.failed_here(),
-                )
-            )
-        )
+        self.send(pb.ControllerMessage(status=appliance_views.own_status()))
 
     def latest_metrics(self, series_id: UUID) -> dict[str, float]:
         """Request the latest metrics of a series. Blocks; empty if the process is unavailable."""

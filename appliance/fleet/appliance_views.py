@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django.db import connection
 from django.utils import timezone
@@ -18,6 +18,7 @@ from appliance.api.filters import reject_unknown_parameters
 from appliance.api.views import ApplianceView
 from appliance.db.writer import waiting_writes
 from appliance.inventory.models import Node
+from appliance.ipc import messages_pb2 as pb
 from appliance.runtime import background, descriptors
 from appliance.runtime.loop_lag import lag_seconds
 from appliance.telemetry import reachability
@@ -54,23 +55,20 @@ class ApplianceSerializer(serializers.Serializer[dict[str, Any]]):
     )
 
 
-class ControllerStatus(NamedTuple):
-    """Figures of the controller process."""
-
-    waiting_writes: int
-    index_mismatches: int
-    loop_lag_p50_seconds: float
-    loop_lag_p99_seconds: float
-
-
-def own_status() -> ControllerStatus:
+def own_status() -> pb.ControllerStatus:
     """Return the figures of this process."""
-    return ControllerStatus(waiting_writes(), index.mismatches, lag_seconds(0.5), lag_seconds(0.99))
+    return pb.ControllerStatus(
+        waiting_writes=waiting_writes(),
+        index_mismatches=index.mismatches,
+        loop_lag_p50_seconds=lag_seconds(0.5),
+        loop_lag_p99_seconds=lag_seconds(0.99),
+        failed_work=background.failed_here(),
+    )
 
 
 count_connections: Callable[[], int] = int
 """Set by the HTTP server."""
-controller_status: ControllerStatus | None = None
+controller_status: pb.ControllerStatus | None = None
 """The latest figures that the controller sent, at most 1 s old; None in the controller."""
 
 

@@ -114,12 +114,7 @@ class ControllerStream:
                     message.samples.seconds,
                 )
             case "status":
-                appliance_views.controller_status = appliance_views.ControllerStatus(
-                    message.status.waiting_writes,
-                    message.status.index_mismatches,
-                    message.status.loop_lag_p50_seconds,
-                    message.status.loop_lag_p99_seconds,
-                )
+                appliance_views.controller_status = message.status
                 background.set_failed_elsewhere(message.status.failed_work)
             case "latest_metrics_request":
                 reply = latest_metrics_reply(message.latest_metrics_request)
