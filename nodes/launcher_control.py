@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from nodes import launcher_layouts as layouts
 from nodes.launcher_layouts import ComputeMode, Enforcement, Isolation, Kind, SessionState
@@ -161,26 +162,6 @@ class SessionReport:
 
 
 @dataclass(frozen=True)
-class Holding:
-    """Bytes that an allocation holds of each of its partitions here, in the order of the grant."""
-
-    allocation_id: uuid.UUID
-    held_bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ReceivedShare:
-    """The part of GPU time that each partition of an allocation on this node has received.
-
-    In the order of the grant, in hundredths of a percent over the last minute. None: the GPU was
-    not given in turns. At least one is known.
-    """
-
-    allocation_id: uuid.UUID
-    received: tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
 class SessionList:
     """The sessions of this node, the applied generation and the data port."""
 
@@ -189,12 +170,12 @@ class SessionList:
     sessions: tuple[SessionReport, ...] = field(default=())
     isolation: tuple[str, ...] = ()
     """Layers in force for all sessions; empty: no session server has been started yet."""
-    over: tuple[Holding, ...] | None = None
+    over: tuple[layouts.Holding, ...] | None = None
     """Allocations that hold more memory than their size; None: the launcher does not tell."""
     suspensions: SuspensionList | None = None
     """None: the launcher does not suspend sessions."""
-    shares: tuple[ReceivedShare, ...] = ()
-    """Empty also if the launcher does not tell."""
+    shares: tuple[layouts.ShareRecord, ...] = ()
+    """Of allocations that are given turns on a GPU. Empty also if the launcher does not tell."""
 
 
 def _text(raw: bytes) -> str:
@@ -234,34 +215,31 @@ def _session_report(record: layouts.SessionRecord) -> SessionReport:
     )
 
 
-def decode_over(body: bytes) -> tuple[Holding, ...]:
-    """Return the holdings in a response. Raises LauncherError for a wrong length."""
-    head_size, size = layouts.OverList.SIZE, layouts.Holding.SIZE
-    count = layouts.OverList.unpack(body[:head_size]).count if len(body) >= head_size else 0
-    if len(body) != head_size + count * size:
-        raise LauncherError(f"the launcher's list of holdings has a wrong length: {len(body)}")
-    records = (
-        layouts.Holding.unpack(body[at : at + size]) for at in range(head_size, len(body), size)
-    )
-    return tuple(Holding(uuid.UUID(bytes=r.allocation), r.held_bytes) for r in records)
+Record = TypeVar("Record", layouts.Holding, layouts.ShareRecord)
 
 
-def decode_shares(body: bytes) -> tuple[ReceivedShare, ...]:
-    """Return the shares in a response. Raises LauncherError for a wrong length."""
-    head_size, size = layouts.ShareList.SIZE, layouts.ShareRecord.SIZE
-    count = layouts.ShareList.unpack(body[:head_size]).count if len(body) >= head_size else 0
-    if len(body) != head_size + count * size:
-        raise LauncherError(f"the launcher's list of shares has a wrong length: {len(body)}")
-    records = (
-        layouts.ShareRecord.unpack(body[at : at + size]) for at in range(head_size, len(body), size)
-    )
+def decode_records(
+    body: bytes,
+    head: type[layouts.OverList] | type[layouts.ShareList],
+    record: type[Record],
+    records: str,
+) -> tuple[Record, ...]:
+    """Return the records of a list in a response. Raises LauncherError for a wrong length."""
+    count = head.unpack(body[: head.SIZE]).count if len(body) >= head.SIZE else 0
+    if len(body) != head.SIZE + count * record.SIZE:
+        raise LauncherError(f"the launcher's list of {records} has a wrong length: {len(body)}")
     return tuple(
-        ReceivedShare(
-            uuid.UUID(bytes=r.allocation),
-            tuple(None if share == layouts.UNKNOWN_SHARE else share for share in r.received),
-        )
-        for r in records
+        record.unpack(body[at : at + record.SIZE])
+        for at in range(head.SIZE, len(body), record.SIZE)
     )
+
+
+def decode_over(body: bytes) -> tuple[layouts.Holding, ...]:
+    return decode_records(body, layouts.OverList, layouts.Holding, "holdings")
+
+
+def decode_shares(body: bytes) -> tuple[layouts.ShareRecord, ...]:
+    return decode_records(body, layouts.ShareList, layouts.ShareRecord, "shares")
 
 
 def decode_list(body: bytes) -> SessionList:
@@ -380,7 +358,7 @@ class LauncherControl:
             decode_list(body), over=self._over(), suspensions=suspensions, shares=self._shares()
         )
 
-    def _over(self) -> tuple[Holding, ...] | None:
+    def _over(self) -> tuple[layouts.Holding, ...] | None:
         """Return the holdings. They are read after the generation of the list."""
         try:
             kind, body = self._request(Kind.OVER, b"")
@@ -388,7 +366,7 @@ class LauncherControl:
             return None
         return decode_over(body) if kind == Kind.OVER_LIST else None
 
-    def _shares(self) -> tuple[ReceivedShare, ...]:
+    def _shares(self) -> tuple[layouts.ShareRecord, ...]:
         try:
             kind, body = self._request(Kind.SHARES, b"")
         except LauncherClosedError:  # an older launcher does not know the request

@@ -13,7 +13,8 @@ from google.protobuf.message import Message
 
 from nodes.gpus import Gpu, Nvml
 from nodes.host_access import HOST_MEMORY
-from nodes.launcher_control import Holding, ReceivedShare, SessionList, SessionReport
+from nodes.launcher_control import SessionList, SessionReport
+from nodes.launcher_layouts import UNKNOWN_SHARE, Holding, ShareRecord
 from nodes.protocol import fleet_pb2, limits
 from nodes.protocol.limits import printable
 from nodes.suspending import SUSPENDED, Outcome
@@ -131,15 +132,16 @@ def append(field: Any, messages: Iterable[Message], room: int) -> int:
 
 def encode_holding(h: Holding) -> fleet_pb2.Holding:
     return fleet_pb2.Holding(
-        allocation_id=h.allocation_id.bytes,
+        allocation_id=h.allocation,
         held_bytes=[min(held, limits.MAX_NUMBER) for held in h.held_bytes],
     )
 
 
-def encode_share(s: ReceivedShare) -> fleet_pb2.ReceivedShare:
-    known = max(i + 1 for i, share in enumerate(s.received) if share is not None)
-    percents = [math.nan if share is None else share / 100 for share in s.received[:known]]
-    return fleet_pb2.ReceivedShare(allocation_id=s.allocation_id.bytes, received_percent=percents)
+def encode_share(s: ShareRecord) -> fleet_pb2.ReceivedShare:
+    """Return the shares in percent up to the last known one. The launcher lists none without."""
+    shares = [math.nan if share == UNKNOWN_SHARE else share / 100 for share in s.received]
+    known = max(i + 1 for i, share in enumerate(shares) if not math.isnan(share))
+    return fleet_pb2.ReceivedShare(allocation_id=s.allocation, received_percent=shares[:known])
 
 
 def encode_outcomes(outcomes: Sequence[Outcome]) -> Iterator[fleet_pb2.Suspension]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from appliance.allocations.models import SessionState
 from appliance.fleet.message_check import SESSION_STATES, InvalidMessageError, check_message
 from nodes.gpus import Gpu
-from nodes.launcher_control import Holding, ReceivedShare, SessionList, SessionReport
+from nodes.launcher_control import SessionList, SessionReport
+from nodes.launcher_layouts import Holding, ShareRecord
 from nodes.messages import encode_gpu, encode_report
 from nodes.protocol import fleet_pb2, limits
 from nodes.suspending import Outcome
@@ -207,7 +208,7 @@ def test_hostile_programs_cannot_make_the_agent_send_an_invalid_report() -> None
 
 def test_report_has_all_allocations_of_a_full_node_with_long_reasons() -> None:
     ids = [uuid.UUID(int=n) for n in range(limits.MAX_ALLOCATIONS)]
-    over = tuple(Holding(i, ((1 << 64) - 1,)) for i in ids)
+    over = tuple(Holding(i.bytes, ((1 << 64) - 1,)) for i in ids)
     reason = "\U0001f50b" * 500
     outcomes = [Outcome(i, limits.MAX_NUMBER, "suspending", (1 << 64) - 1, reason) for i in ids]
     encoded = message(report=encode_report(SessionList(1, 8445, over=over), outcomes))
@@ -237,7 +238,7 @@ def test_report_of_a_full_node_has_all_open_sessions() -> None:
     """The appliance ends open sessions that a report leaves out."""
     ids = [uuid.UUID(int=n) for n in range(limits.MAX_ALLOCATIONS)]
     outcomes = [Outcome(i, 1, "suspending", 1 << 30, "\U0001f50b" * 500) for i in ids]
-    received = tuple(ReceivedShare(i, (50,)) for i in ids)
+    received = tuple(ShareRecord(i.bytes, (50,)) for i in ids)
     running = tuple(replace(plain_session(), session_id=i) for i in ids[: limits.MAX_SESSIONS])
     listed = SessionList(1, 8445, running, shares=received)
     encoded = message(report=encode_report(listed, outcomes))

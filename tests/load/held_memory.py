@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
-from nodes.launcher_control import Holding
+from nodes.launcher_layouts import Holding
 from nodes.protocol import fleet_pb2
 
 MIB = 1 << 20
@@ -77,7 +77,7 @@ class HeldMemory:
     def over(self) -> tuple[Holding, ...]:
         """Return the allocations that hold more than their size, as the launcher does."""
         return tuple(
-            Holding(uuid.UUID(keys[0][0]), tuple(self.held[key] for key in keys))
+            Holding(bytes.fromhex(keys[0][0]), tuple(self.held[key] for key in keys))
             for keys in self._order
             if any(map(self.over_bytes, keys))
         )

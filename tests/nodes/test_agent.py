@@ -23,10 +23,10 @@ from nodes.launcher_control import (
     Grants,
     LauncherControl,
     LauncherError,
-    ReceivedShare,
     SessionList,
     SessionReport,
 )
+from nodes.launcher_layouts import ShareRecord
 from nodes.messages import COMPUTE_LIMIT
 from nodes.protocol import fleet_pb2
 from nodes.suspensions import SuspensionList
@@ -379,7 +379,7 @@ def test_shares_are_reported_as_unenforced_once_after_the_end_of_the_launcher(
 
 
 def test_report_without_the_launcher_repeats_no_received_shares(agent: Agent) -> None:
-    share = ReceivedShare(uuid.uuid4(), (50,))
+    share = ShareRecord(uuid.uuid4().bytes, (50,))
     listed = SessionList(1, 8445, (session_with("turns"),), shares=(share,))
     agent._send_report(listed, ())
     agent._report_unenforced()
