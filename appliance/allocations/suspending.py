@@ -7,7 +7,7 @@ reserved for it. All functions run inside a transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -35,19 +35,13 @@ from appliance.db.change_log import Topic
 from appliance.inventory.generations import increment_generations
 from appliance.runtime.failpoints import failpoint
 
+if TYPE_CHECKING:
+    from nodes.protocol import fleet_pb2
+
 REPORT_ROWS, CHANGE_ROWS = 2, 8
 """Rows that a new report writes, and that the change of an allocation writes."""
 Report = Sequence[Any]
 """State, released bytes and reason of a node, as `suspension_reports` has them."""
-
-
-class NodeReport(NamedTuple):
-    """A node's report of a suspension. fleet.proto defines the states."""
-
-    revision: int
-    state: str
-    released_bytes: int
-    reason: str
 
 
 def change(allocation: Allocation, **changes: object) -> bool:
@@ -120,7 +114,7 @@ def changed_concurrently() -> ApplianceError:
     )
 
 
-def record_reports(node_id: UUID, reported: Mapping[UUID, NodeReport]) -> int:
+def record_reports(node_id: UUID, reported: Mapping[UUID, fleet_pb2.Suspension]) -> int:
     """Record what a node reports about its allocations; reports about others are ignored.
 
     Returns the number of written rows.
@@ -136,9 +130,10 @@ def record_reports(node_id: UUID, reported: Mapping[UUID, NodeReport]) -> int:
     return written
 
 
-def record_report(allocation: Allocation, node_id: UUID, report: NodeReport) -> int:
+def record_report(allocation: Allocation, node_id: UUID, report: fleet_pb2.Suspension) -> int:
     """Record a report and return the number of written rows; none if it says nothing new."""
-    known, entry = allocation.suspension_reports, list(report[1:])
+    known = allocation.suspension_reports
+    entry = [report.state, report.released_bytes, report.reason]
     if known.get(str(node_id)) == entry:
         return 0
     version = allocation.version

@@ -12,7 +12,6 @@ from appliance.allocations import services as allocations
 from appliance.allocations import session_reports, suspending
 from appliance.allocations.models import Partition, SessionState
 from appliance.allocations.session_reports import Progress, Shares
-from appliance.allocations.suspending import NodeReport
 from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
 from appliance.inventory import reports as inventory
@@ -103,7 +102,8 @@ def record_report(
             node_id, report.generation, {UUID(bytes=a) for a in alive}, parse_over(report)
         )
         if report.suspensions:
-            written = suspending.record_reports(node_id, parse_suspensions(report))
+            reported = {UUID(bytes=s.allocation_id): s for s in report.suspensions}
+            written = suspending.record_reports(node_id, reported)
             return progress._replace(rows=progress.rows + written)
     return progress
 
@@ -130,13 +130,6 @@ def record_applied(
 
 def shares_of(report: fleet_pb2.Report) -> Shares:
     return {s.allocation_id: tuple(s.received_percent) for s in report.shares}
-
-
-def parse_suspensions(report: fleet_pb2.Report) -> dict[UUID, NodeReport]:
-    return {
-        UUID(bytes=s.allocation_id): NodeReport(s.revision, s.state, s.released_bytes, s.reason)
-        for s in report.suspensions
-    }
 
 
 def parse_over(report: fleet_pb2.Report) -> dict[UUID, Sequence[int]] | None:

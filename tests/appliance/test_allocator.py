@@ -44,24 +44,19 @@ from appliance.allocations.resize_requests import resize
 from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.allocations.snapshot_loader import load_rules
-from appliance.allocations.suspending import NodeReport
 from appliance.allocations.suspension_requests import resume, suspend
 from appliance.api.errors import ApplianceError
 from appliance.fleet.desired_state import build_desired_state
 from appliance.fleet.message_check import SUSPENSION_STATES
 from appliance.fleet.reports import record_applied
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.reports import (
-    ReportedGpu,
-    ReportedNode,
-    create_node,
-    record_node_report,
-)
+from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
 from appliance.inventory.services import set_node_schedulable
 from appliance.pools.isolation import IsolationLevel, satisfies
 from appliance.pools.models import Pool, Quota
 from appliance.pools.services import ensure_default_pool, update_pool
 from appliance.telemetry import reachability
+from nodes.protocol import fleet_pb2
 
 GIB = 1 << 30
 SHORT_STEPS = 500
@@ -243,9 +238,10 @@ class Allocator(RuleBasedStateMachine):
         """Any node reports any state, also about an older request."""
         rows = Allocation.objects.exclude(suspension="").order_by("pk")
         chosen = data.draw(st.sampled_from(list(rows)))
-        revision = chosen.suspension_revision - lag
+        revision = max(0, chosen.suspension_revision - lag)
         for node in data.draw(st.lists(st.sampled_from(self.nodes()), min_size=1, unique=True)):
-            reported = NodeReport(revision, state, GIB, "busy" if state == "failed" else "")
+            reported = fleet_pb2.Suspension(revision=revision, state=state, released_bytes=GIB)
+            reported.reason = "busy" if state == "failed" else ""
             suspending.record_reports(node.pk, {chosen.pk: reported})
 
     @precondition(lambda self: self.applied)
