@@ -22,8 +22,8 @@ REGISTRY = re.compile(r"^ *def (register(?:_\w+)?)\(", re.MULTILINE)
 OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not of objects
 TO_LAUNCHER = re.compile(r"(appliance|nodes|remoting/(control|launcher))/")
 TO_BROWSER = re.compile(r"(appliance|nodes|remoting/(control|launcher)|frontend)/")
-"""Folders through which an allocation passes from REST, and a report of a node to the console. Only
-files that name a field of it are counted: those that pass it on unread have no mark."""
+"""Folders through which an allocation passes to the launcher, and a report of a node to the console.
+A file that passes a message on without naming a field of it is not counted."""
 
 
 @dataclass(frozen=True)

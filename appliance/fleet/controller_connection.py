@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import socket
 
 import grpc
@@ -15,6 +14,7 @@ from appliance.ipc.frames import Frame, Kind
 SAMPLE_BATCH_SECONDS, HEARTBEAT_BATCH_SECONDS = 0.015, 0.25
 """Collection windows for samples and heartbeats: other processes wake up fifty times a second
 instead of once per node."""
+MAX_NUMBER = 0xFFFFFFFF
 REVOKED = grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked."
 
 
@@ -74,14 +74,14 @@ class Controller:
         self._samples = samples
         self._heartbeats: set[bytes] = set()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
-        self._numbers = itertools.cycle(range(1, 1 << 32))
+        self._number = 0
         self._pending_samples: list[tuple[bytes, bytes, asyncio.Future[bool]]] = []
         self._samples_pending = asyncio.Event()
         self.ended_serials: set[str] = set()
 
     async def request(self, kind: Kind, node: bytes = frames.NO_NODE, body: bytes = b"") -> bytes:
         """Send a request and return the body of its reply. Raises RequestError."""
-        number = next(self._numbers)
+        self._number = number = self._number % MAX_NUMBER + 1
         self._calls[number] = asyncio.get_running_loop().create_future()
         try:
             self.send(Frame(kind, number, node, body))

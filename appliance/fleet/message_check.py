@@ -170,6 +170,8 @@ def check_samples(s: fleet_pb2.Samples) -> None:
     check_count("metrics", len(s.metrics), limits.MAX_METRICS)
     if len(set(s.metrics)) != len(s.metrics):
         raise InvalidMessageError("metrics: a name occurs twice")
+    if "" in s.metrics:
+        raise InvalidMessageError("metrics: a name is empty")
     for name in s.metrics:
         check_text("metrics", name, limits.MAX_NAME)
     check_count("gpus", len(s.gpus), limits.MAX_GPUS)

@@ -1,4 +1,4 @@
-"""Execution paths of requests. `execution_of` is the only place that chooses one.
+"""Execution paths of requests. `execution_of` chooses them, and LoginGate one of a directory.
 
 READ: the HTTP server process handles the request on a read thread.
 WRITE: the controller handles it on a request thread; services submit their writes to the writer

@@ -112,6 +112,7 @@ INVALID = {
     ),
     "driver": message(inventory=fleet_pb2.Inventory(driver_version="x" * 65)),
     "metrics": message(samples=fleet_pb2.Samples(metrics=[f"m{i}" for i in range(65)])),
+    "empty metric": message(samples=fleet_pb2.Samples(metrics=[""])),
     "metric twice": message(samples=fleet_pb2.Samples(metrics=["m", "m"])),
     "values": message(
         samples=fleet_pb2.Samples(
