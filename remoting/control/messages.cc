@@ -97,7 +97,7 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
 
 bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached,
                      int64_t deadline_ms) {
-  DescriptorMessage m(&h, sizeof h, 1);
+  DescriptorMessage m(&h, sizeof h, attached ? 1 : 0);  // others are dropped
   ssize_t n = call_until(fd, POLLIN, deadline_ms,
                          [&](int flags) { return recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC); });
   int got = -1;

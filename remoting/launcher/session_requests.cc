@@ -39,7 +39,9 @@ void read_statuses(std::vector<StatusQuery>& queries, int timeout_ms) {
   std::vector<int> connections;
   for (auto& q : queries) {
     int fd = connections.emplace_back(connect_to_session(q.address));
-    if (fd >= 0) post_on(fd, control::Kind::status, nullptr, 0, -1);
+    if (fd < 0) continue;
+    post_on(fd, control::Kind::status, nullptr, 0, -1);
+    shutdown(fd, SHUT_WR);  // a session server waits for the end before it serves others
   }
   for (size_t i = 0; i < queries.size(); ++i) {
     control::Header h;

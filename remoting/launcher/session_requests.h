@@ -30,7 +30,8 @@ struct StatusQuery {
   control::SessionStatus status{};  // as the session claims
 };
 
-// Reads the status of all sessions at the same time. Blocks until all have answered or the timeout.
+// Asks all sessions for their status, then reads the answers. Blocks until all have answered or the
+// timeout.
 void read_statuses(std::vector<StatusQuery>& queries, int timeout_ms);
 
 }  // namespace busbar::launcher

@@ -1,5 +1,6 @@
 #include "server/account.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +20,10 @@ struct Account::Connection {
       : socket(fd),
         page((const control::LedgerPage*)control::receive_page(fd, sizeof(control::LedgerPage),
                                                                &place, sizeof place)) {}
-  ~Connection() { ::close(socket); }
+  ~Connection() {
+    if (page) munmap(const_cast<control::LedgerPage*>(page), sizeof *page);
+    ::close(socket);
+  }
   Connection(const Connection&) = delete;
 
   // Bytes that the other sessions have charged, and contexts beyond the first one.
@@ -90,8 +94,8 @@ bool Account::has_refused_call() const {
       requests_, [](auto& r) { return r.message.op == (uint32_t)LedgerOp::refused_call; });
 }
 
-// Waits for the answer. False if it is no, or if there is none. Then the request stays, because the
-// launcher may have applied it.
+// Waits for the answer. False if it is no, or if there is none. Without an answer the request stays,
+// because the launcher may have applied it.
 bool Account::request(LedgerOp op, uint32_t partition, uint64_t bytes, Patience patience) {
   std::optional<bool> granted;
   auto ended = [&] {

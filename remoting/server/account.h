@@ -77,7 +77,7 @@ class Account {
   struct Connection;
   struct Request {
     control::LedgerRequest message;
-    std::optional<bool>* granted;  // the answer for a caller that waits; null: none does any more
+    std::optional<bool>* granted;  // null: no caller waits, and what is granted is released
   };
   enum class Patience { bounded, endless };
   void enqueue(control::LedgerRequest message, std::optional<bool>* granted);
