@@ -6,7 +6,7 @@ from django.db import models
 from rest_framework import serializers
 
 from appliance.alarms.conditions import ANY_XID, STATES, XID_CLASSES
-from appliance.alarms.models import PLACES, AlarmDefinition
+from appliance.alarms.models import CONDITION_FIELDS, PLACES, AlarmDefinition
 from appliance.api.fields import (
     LineField,
     NameField,
@@ -33,16 +33,7 @@ HELP = {
 SETTINGS = (
     "enabled",
     "severity",
-    "object_kind",
-    "condition",
-    "states",
-    "metric",
-    "comparison",
-    "threshold",
-    "clear_threshold",
-    "event_kind",
-    "xid_class",
-    "window_seconds",
+    *CONDITION_FIELDS,
     "raise_after_seconds",
     "clear_after_seconds",
     *PLACES,

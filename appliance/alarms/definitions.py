@@ -22,7 +22,7 @@ from appliance.accounts.permissions import can_somewhere, has_scope
 from appliance.activity.events import emit
 from appliance.alarms import lifecycle
 from appliance.alarms.conditions import invalid, require_valid
-from appliance.alarms.models import PLACES, Alarm, AlarmDefinition
+from appliance.alarms.models import CONDITION_FIELDS, PLACES, Alarm, AlarmDefinition
 from appliance.alarms.scripts import NAME
 from appliance.alarms.webhook import parse_url
 from appliance.api.errors import ApplianceError, Code
@@ -32,19 +32,7 @@ from appliance.db.writer import write_transaction
 from appliance.inventory.actions import MANAGE
 from appliance.runtime.sealing import Purpose, seal
 
-RULES = {
-    "object_kind",
-    "condition",
-    "states",
-    "metric",
-    "comparison",
-    "threshold",
-    "clear_threshold",
-    "event_kind",
-    "xid_class",
-    "window_seconds",
-    *PLACES,
-}
+RULES = {*CONDITION_FIELDS, *PLACES}
 """Fields that decide for which objects the condition holds."""
 
 

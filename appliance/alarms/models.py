@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 VIEW = "alarms.view"
 PLACES = ("site", "node", "gpu", "pool")
 """Columns of the place of a definition."""
+CONDITION_FIELDS = (
+    "object_kind",
+    "condition",
+    "states",
+    "metric",
+    "comparison",
+    "threshold",
+    "clear_threshold",
+    "event_kind",
+    "xid_class",
+    "window_seconds",
+)
+"""Fields that say when an object raises the alarm."""
 YEAR = [MaxValueValidator(31_536_000)]
 FINITE = [MinValueValidator(-1e18), MaxValueValidator(1e18)]
 
