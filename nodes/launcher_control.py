@@ -270,16 +270,17 @@ def decode_list(body: bytes) -> SessionList:
 class LauncherControl:
     """Requests over the control socket, one connection each.
 
-    Every method may raise LauncherError. Each socket operation blocks for at most 10 s.
+    Every method may raise LauncherError. Each socket operation blocks for at most `seconds`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seconds: float = TIMEOUT_SECONDS) -> None:
         self._path = path
+        self._seconds = seconds
 
     def _request(self, kind: Kind, body: bytes) -> tuple[int, bytes]:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
-                s.settimeout(TIMEOUT_SECONDS)
+                s.settimeout(self._seconds)
                 s.connect(str(self._path))
                 s.sendall(layouts.Header(len(body), kind).pack() + body)
                 head = layouts.Header.unpack(self._receive(s, layouts.Header.SIZE))

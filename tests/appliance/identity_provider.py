@@ -85,7 +85,7 @@ class IdentityProvider:
     def sign_in(self, authorization_url: str, person: str) -> dict[str, str]:
         """Sign in as a person in a browser and return the query of the return address."""
         context = ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
-        with httpx.Client(verify=context, timeout=30) as browser:
+        with httpx.Client(verify=context, timeout=60) as browser:
             return self._follow(browser, browser.get(authorization_url), person)
 
     def _follow(

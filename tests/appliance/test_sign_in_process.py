@@ -81,7 +81,8 @@ class Terminal:
     def client(self, appliance: ApplianceProcess) -> httpx.Client:
         token = json.loads(self.context.read_text())["token"]
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=appliance.url, verify=appliance.context, headers=headers)
+        tls = appliance.context
+        return httpx.Client(base_url=appliance.url, verify=tls, headers=headers, timeout=60)
 
 
 def one_time_password(appliance: ApplianceProcess, *arguments: str) -> str:
@@ -103,7 +104,7 @@ def code_of(secret: str, offset: int = 0) -> str:
 def log_in(appliance: ApplianceProcess, source: str = "127.0.0.1", **fields: str) -> Any:
     body = {"username": "admin", "password": PASSWORD} | fields
     transport = httpx.HTTPTransport(verify=appliance.context, local_address=source)
-    with httpx.Client(transport=transport, timeout=30) as client:
+    with httpx.Client(transport=transport, timeout=60) as client:
         return client.post(f"{appliance.url}/api/v1/login", json=body)
 
 

@@ -57,6 +57,7 @@ def client(appliance: ApplianceProcess, token: str) -> httpx.Client:
         base_url=f"{appliance.url}/api/v1/",
         verify=appliance.context,
         headers={"Authorization": f"Bearer {token}"},
+        timeout=60,
     )
 
 

@@ -59,7 +59,8 @@ def add_device(page: Page) -> tuple[CDPSession, str]:
 def set_domain(appliance: ApplianceProcess) -> None:
     """Choose a password for admin, and the name of passkeys."""
     one_time = (appliance.data / "initial-admin-password").read_text().strip()
-    with httpx.Client(base_url=f"{appliance.url}/api/v1/", verify=appliance.context) as client:
+    url = f"{appliance.url}/api/v1/"
+    with httpx.Client(base_url=url, verify=appliance.context, timeout=60) as client:
         body = {"username": "admin", "password": one_time, "new_password": PASSWORD}
         headers = {"Authorization": f"Bearer {client.post('login', json=body).json()['token']}"}
         wanted = {"sign_in": {"passkey_domain": "localhost"}}

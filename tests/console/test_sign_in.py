@@ -90,7 +90,7 @@ def test_required_factor_is_set_up_and_used(
 
 
 def approve_a_device(page: Page, appliance: ApplianceProcess, screenshots: Path) -> None:
-    with httpx.Client(base_url=appliance.url, verify=appliance.context) as device:
+    with httpx.Client(base_url=appliance.url, verify=appliance.context, timeout=60) as device:
         begun = device.post("/api/v1/device-logins", json={"client": "render-7"}).json()
         page.goto(appliance.url + begun["approval_path"])
         page.get_by_role("textbox", name=re.compile("^Code")).fill("BBBB-BBBB")

@@ -183,7 +183,7 @@ class LocalNode:
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
         self.required_isolation: frozenset[str] = frozenset()
         self.requested_port = port(600) if driver != NULL_DRIVER else port(601)
-        self.control = LauncherControl(self.runtime / "agent.sock")
+        self.control = LauncherControl(self.runtime / "agent.sock", EVENT_SECONDS)
         self._give_to_user()
         self.spawner = self.start_spawner()
         self.launcher = self._start()

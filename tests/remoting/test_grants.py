@@ -9,18 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nodes import launcher_control
 from nodes.launcher_control import Grant, Partition
 from tests.remoting.attacker import Attacker
-from tests.remoting.node import EVENT_SECONDS, LocalNode
+from tests.remoting.node import LocalNode
 
 EARLIER_LIMIT = 1024
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for the launcher on a busy machine, too: it creates a file for each grant."""
-    monkeypatch.setattr(launcher_control, "TIMEOUT_SECONDS", EVENT_SECONDS)
 
 
 def grant_beside(node: LocalNode, *others: Grant) -> None:

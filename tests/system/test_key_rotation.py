@@ -123,7 +123,7 @@ def ticket_works(pool: Pool, allocation_id: str, file: TicketFile) -> bool:
 
 def move_phase_back(pool: Pool, kind: str, seconds: float) -> None:
     """Let the phase have begun earlier."""
-    with sqlite3.connect(pool.stack.appliance_data / "control.db", timeout=20) as database:
+    with sqlite3.connect(pool.stack.appliance_data / "control.db", timeout=60) as database:
         database.execute(
             "UPDATE keys_keyset SET phase_since = strftime('%Y-%m-%d %H:%M:%f', phase_since, ?)"
             " WHERE kind = ?",
