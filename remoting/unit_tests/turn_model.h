@@ -1,5 +1,5 @@
 // A node in simulated time: sessions with their gates and stream queues, the arbiters of the
-// launcher, and one GPU whose driver slices its time between sessions. Only the GPU, the programs
+// launcher, and GPUs whose drivers slice their time between sessions. Only the GPUs, the programs
 // and the delays of messages are models.
 #pragma once
 #include <fcntl.h>
@@ -21,36 +21,9 @@
 #include "launcher/arbiters.h"
 #include "server/stream_queue.h"
 #include "server/turns.h"
+#include "unit_tests/turn_model_gpu.h"
 
 namespace busbar::model {
-
-using Nanoseconds = int64_t;
-constexpr Nanoseconds kMicrosecond = 1000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
-constexpr Nanoseconds kNever = INT64_MAX;
-
-// ---- time ----
-inline Nanoseconds g_now = 0;
-
-class Events {
- public:
-  void at(Nanoseconds time, std::function<void()> event) {
-    events_.emplace(time, std::move(event));
-  }
-  void after(Nanoseconds delay, std::function<void()> event) {
-    at(g_now + delay, std::move(event));
-  }
-  Nanoseconds next() const { return events_.empty() ? kNever : events_.begin()->first; }
-  void run_due() {
-    while (next() <= g_now) {
-      auto event = std::move(events_.begin()->second);
-      events_.erase(events_.begin());
-      event();
-    }
-  }
-
- private:
-  std::multimap<Nanoseconds, std::function<void()>> events_;
-};
 
 // Faults that tests plant.
 enum class Planted {
@@ -60,112 +33,10 @@ enum class Planted {
   counts_waits,   // the gate counts waits as work
 };
 
-// ---- the GPU ----
-// An item of a stream, submitted for a record or by the server itself.
-struct Item {
-  enum Kind : uint32_t { work, wait, write, event, wait_event, host, fence } kind = work;
-  uint32_t flag = 0;     // of those that wait or write: a stream waits until the flag is set
-  Nanoseconds left = 0;  // of work
-  uint64_t key = 0;      // of work: what the server sees of it
-  std::function<void()> ended;
-};
-
-class Gpu {
- public:
-  static constexpr Nanoseconds kSlice = 2 * kMillisecond;
-  struct Process {
-    uint32_t parallel = 1;  // kernels of different streams that run side by side
-    std::map<uint32_t, std::deque<Item>> streams;
-    std::shared_ptr<std::map<uint32_t, bool>> flags;  // of all processes of an allocation
-    std::map<uint32_t, bool> events;                  // those that have completed
-    Nanoseconds executed = 0;
-  };
-
-  // A process that shares the flags of another one, if there is one.
-  Process& add_process(const Process* other = nullptr) {
-    Process& added = *processes_.emplace_back(std::make_unique<Process>());
-    added.events[0] = true;
-    added.flags = other ? other->flags : std::make_shared<std::map<uint32_t, bool>>();
-    return added;
-  }
-  Nanoseconds idle() const { return idle_; }
-  Nanoseconds next() {
-    auto running = choose();
-    Nanoseconds first = kNever;
-    for (Item* item : running) first = std::min(first, item->left);
-    if (running.empty()) return kNever;
-    return g_now +
-           (is_contended() ? std::min(first, std::max<Nanoseconds>(slice_left_, 1)) : first);
-  }
-  void run_until(Nanoseconds time) {
-    Nanoseconds passed = time - g_now;
-    auto running = choose();
-    if (running.empty()) idle_ += passed;
-    if (!running.empty()) processes_[current_]->executed += passed;
-    for (Item* item : running) item->left -= passed;
-    slice_left_ -= passed;
-    g_now = time;
-    settle();
-    if (slice_left_ <= 0 && is_contended()) take_turns();
-  }
-  // Ends what takes no time.
-  void settle() {
-    for (bool ended = true; ended;) {
-      ended = false;
-      for (auto& process : processes_) ended |= end_one(*process);
-    }
-  }
-
- private:
-  static bool is_over(Process& p, const Item& item) {
-    if (item.kind == Item::wait) return (*p.flags)[item.flag];
-    if (item.kind == Item::wait_event) return p.events[item.flag];
-    return item.left <= 0;
-  }
-  static bool end_one(Process& p) {
-    for (auto& [id, items] : p.streams) {
-      if (items.empty() || !is_over(p, items.front())) continue;
-      Item item = std::move(items.front());
-      items.pop_front();
-      if (item.kind == Item::write) (*p.flags)[item.flag] = true;
-      if (item.kind == Item::event) p.events[item.flag] = true;
-      if (item.ended) item.ended();
-      return true;
-    }
-    return false;
-  }
-  static bool is_runnable(const std::pair<const uint32_t, std::deque<Item>>& stream) {
-    return !stream.second.empty() && stream.second.front().kind == Item::work;
-  }
-  static std::vector<Item*> runnable(Process& p) {
-    std::vector<Item*> found;
-    for (auto& stream : p.streams)
-      if (is_runnable(stream) && found.size() < p.parallel) found.push_back(&stream.second.front());
-    return found;
-  }
-  bool is_contended() {
-    return std::ranges::count_if(processes_, [](auto& p) {
-             return std::ranges::any_of(p->streams, is_runnable);
-           }) > 1;
-  }
-  void take_turns() {
-    current_ = (current_ + 1) % processes_.size();
-    slice_left_ = kSlice;
-  }
-  std::vector<Item*> choose() {
-    for (size_t i = 0; i < processes_.size(); ++i) {
-      auto running = runnable(*processes_[current_]);
-      if (!running.empty()) return running;
-      take_turns();
-    }
-    return {};
-  }
-  std::vector<std::unique_ptr<Process>> processes_;
-  size_t current_ = 0;
-  Nanoseconds slice_left_ = kSlice, idle_ = 0;
-};
-
 // ---- a session ----
+// Streams of the first GPU of a session have numbers below, those of the second one from it on.
+constexpr uint32_t kSecondGpu = 100;
+
 // A record of a program.
 struct Step {
   Item::Kind kind = Item::work;
@@ -183,15 +54,15 @@ class Session {
   static constexpr uint32_t kRecordsInDriver = 256;
 
   // `other`: a session of the same allocation, if there is one.
-  Session(Events& events, Gpu& gpu, launcher::Arbiters& arbiters, const launcher::Account& account,
-          Planted planted, Session* other = nullptr)
+  Session(Events& events, std::vector<Gpu*> gpus, launcher::Arbiters& arbiters,
+          const launcher::Account& account, Planted planted, Session* other = nullptr)
       : planted_(planted),
         events_(events),
-        gpu_(gpu),
-        process_(gpu.add_process(other ? &other->process_ : nullptr)),
+        gpus_(std::move(gpus)),
         socket_(arbiters.connect(account)),
         page_((const control::TurnPage*)control::receive_page(socket_, sizeof *page_)) {
-    gate.use(&page_->word[0]);
+    add_processes(other);
+    for (size_t p = 0; p < gates_.size(); ++p) gates_[p].use(&page_->word[p]);
     tick();
   }
   ~Session() {
@@ -207,7 +78,8 @@ class Session {
   }
   bool take_notified() { return std::exchange(notified_, false); }
   uint64_t unfinished = 0;  // records
-  Gpu::Process& process() { return process_; }
+  const std::vector<Gpu*>& gpus() const { return gpus_; }
+  Gpu::Process& process(size_t gpu = 0) { return *processes_[gpu]; }
 
   void submit(Step step) {
     step.position = ++newest_position_;
@@ -230,8 +102,12 @@ class Session {
   }
   // The arbiters have run.
   void look_at_page() {
-    uint32_t word = page_->word[0];
-    if (word == std::exchange(seen_word_, word)) return;
+    bool changed = false;
+    for (size_t p = 0; p < gates_.size(); ++p) {
+      uint32_t word = page_->word[p];
+      changed |= word != std::exchange(seen_words_[p], word);
+    }
+    if (!changed) return;
     drain_socket();
     wake();
   }
@@ -251,9 +127,19 @@ class Session {
     send(this, {(uint32_t)op, 0, turn, wants});
     drain_socket();
   }
-  server::TurnGate gate{0, send, this, [] { return g_now; }};
 
  private:
+  void add_processes(Session* other) {
+    auto flags = other ? other->process().flags : std::make_shared<std::map<uint32_t, bool>>();
+    auto events = std::make_shared<std::map<uint32_t, bool>>(std::map<uint32_t, bool>{{0, true}});
+    for (Gpu* gpu : gpus_) {
+      processes_.push_back(&gpu->add_process(flags, events));
+      gates_.emplace_back((uint32_t)gates_.size(), send, this, [] { return g_now; });
+      watches_.emplace_back();
+      seen_words_.push_back(0);
+    }
+  }
+  server::TurnGate& gate_of(const server::StreamState& st) { return gates_[st.id / kSecondGpu]; }
   static bool send(void* session, const control::TurnNotice& notice) {
     auto& self = *(Session*)session;
     self.notified_ = true;
@@ -273,27 +159,31 @@ class Session {
   }
   void pass() {
     if (program_) program_(*this);
-    gate.begin_pass();
+    for (auto& gate : gates_) gate.begin_pass();
     queues_.run_ready();
     for (auto& [id, st] : streams_) record_fence(st);
-    gate.end_pass();
-    gpu_.settle();
+    for (auto& gate : gates_) gate.end_pass();
+    Gpu::settle(gpus_);
   }
   // Does what the thread of the turns does in each of its periods.
   void tick() {
     events_.after(kTick, [this] {
       drain_socket();
-      if ((gate.has_turn() && watch_.tick(gate)) || gate.may_stall()) wake();
+      for (size_t p = 0; p < gates_.size(); ++p) {
+        server::TurnGate& gate = gates_[p];
+        if ((gate.has_turn() && watches_[p].tick(gate)) || gate.may_stall()) wake();
+      }
       tick();
     });
   }
   void record_fence(server::StreamState& st) {
     if (!st.unfenced.has_work()) return;
+    server::TurnGate& gate = gate_of(st);
     auto work = gate.add_fence(st.unfenced);
     st.newest_fence = work.number;
     st.use->backlog.add_fence(work.records);
-    push(st.id, {Item::fence, 0, 0, 0, [this, work, use = st.use] {
-                   events_.after(kNotice, [this, work, use] {
+    push(st.id, {Item::fence, 0, 0, 0, [this, &gate, work, use = st.use] {
+                   events_.after(kNotice, [this, &gate, work, use] {
                      use->ended_fence = work.number;
                      gate.complete(work, use->backlog);
                      pass();
@@ -316,16 +206,21 @@ class Session {
                  }});
     return server::Outcome::done;
   }
-  bool needs_fence(const server::StreamState& st) const {
+  bool needs_fence(const server::StreamState& st) {
+    server::TurnGate& gate = gate_of(st);
     return gate.is_open() ? st.use->backlog.needs_fence(st.unfenced.records)
                           : gate.needs_fence(st.unfenced);
   }
-  void push(uint32_t stream, Item item) { process_.streams[stream].push_back(std::move(item)); }
+  std::deque<Item>& items(uint32_t stream) {
+    return processes_[stream / kSecondGpu]->streams[stream];
+  }
+  void push(uint32_t stream, Item item) { items(stream).push_back(std::move(item)); }
   server::Outcome run(server::Record& r) {
     Step step;
     std::memcpy(&step, r.payload, sizeof step);
     server::StreamState& st = stream(step.stream);
-    if (process_.streams[st.id].size() > kRecordsInDriver) return server::Outcome::waits;
+    server::TurnGate& gate = gate_of(st);
+    if (items(st.id).size() > kRecordsInDriver) return server::Outcome::waits;
     bool counts_waits = planted_ == Planted::counts_waits;
     if (step.kind == Item::host) return hold(st, step);
     if (step.kind == Item::wait && !gate.is_open() && !counts_waits) return hold(st, step);
@@ -346,11 +241,15 @@ class Session {
 
   const Planted planted_;
   Events& events_;
-  Gpu& gpu_;
-  Gpu::Process& process_;
+  const std::vector<Gpu*> gpus_;
+  // Of each GPU:
+  std::vector<Gpu::Process*> processes_;
+  std::deque<server::TurnGate> gates_;
+  std::deque<server::GateWatch> watches_;
+  std::vector<uint32_t> seen_words_;
+
   const int socket_;
   const control::TurnPage* const page_;
-  uint32_t seen_word_ = 0;
   struct RecordedEvent {
     uint32_t stream = 0;
     uint64_t sequence = 0;
@@ -361,7 +260,6 @@ class Session {
   uint64_t newest_position_ = 0;
   bool is_awake_ = false, notified_ = false;
   std::function<void(Session&)> program_;
-  server::GateWatch watch_;
   server::Driver cu_{};
   server::PinnedPool pinned_{cu_};
   server::BulkTransfers bulk_{pinned_, [] {}};
@@ -374,29 +272,39 @@ class Node {
  public:
   static constexpr uint32_t kMaxLateSeconds = 5;
 
-  explicit Node(Planted planted = Planted::none) : planted_(planted) { g_now = kSecond; }
+  explicit Node(Planted planted = Planted::none, size_t gpus = 1) : planted_(planted) {
+    g_now = kSecond;
+    for (size_t i = 0; i < gpus; ++i) gpus_.push_back(&owned_.emplace_back());
+  }
 
-  // Adds an allocation with one session.
-  Session& add(uint32_t percent, control::ComputeMode mode = control::ComputeMode::shared) {
+  // Adds an allocation, on the GPUs with these numbers, with one session.
+  Session& add(uint32_t percent, control::ComputeMode mode = control::ComputeMode::shared,
+               const std::vector<size_t>& numbers = {0}) {
     control::Allocation a{};
-    a.partitions = 1;
+    std::vector<Gpu*> gpus;
+    for (size_t number : numbers) {
+      auto& partition = a.partition[a.partitions++];
+      partition.gpu_uuid[0] = (uint8_t)number;
+      partition.compute_percent = percent;
+      gpus.push_back(gpus_[number]);
+    }
     a.compute_mode = (uint32_t)mode;
-    a.partition[0].compute_percent = percent;
     a.max_late_seconds = kMaxLateSeconds;
     a.tenant[0] = (uint8_t)(sessions_.size() + 1);
     std::string id = "allocation " + std::to_string(sessions_.size());
     arbiters_.set_allocation(id, a);
-    return connect(id, nullptr);
+    return connect(id, gpus, nullptr);
   }
   // Adds a session to the newest allocation. Both have the same flags.
-  Session& add_beside(Session& other) { return connect(newest_, &other); }
+  Session& add_beside(Session& other) { return connect(newest_, other.gpus(), &other); }
   void run_for(Nanoseconds duration) {
     Nanoseconds end = g_now + duration;
     while (g_now < end) {
       Nanoseconds deadline = arbiters_.next_deadline();
       if (deadline != launcher::Arbiter::kNever) deadline *= kMicrosecond;
-      Nanoseconds time = std::min({events.next(), gpu.next(), std::max(deadline, g_now + 1), end});
-      gpu.run_until(time);
+      Nanoseconds time = std::min({events.next(), std::max(deadline, g_now + 1), end});
+      for (Gpu* gpu : gpus_) time = std::min(time, gpu->next());
+      run_gpus_until(time);
       events.run_due();
       bool notified = false;
       for (auto& session : sessions_) notified |= session->take_notified();
@@ -417,20 +325,28 @@ class Node {
     return false;
   }
   Events events;
-  Gpu gpu;
+  Gpu& gpu() { return *gpus_.front(); }
 
  private:
-  Session& connect(const std::string& allocation, Session* other) {
+  void run_gpus_until(Nanoseconds time) {
+    for (Gpu* gpu : gpus_) gpu->run_for(time - g_now);
+    g_now = time;
+    Gpu::settle(gpus_);
+    for (Gpu* gpu : gpus_) gpu->end_slice();
+  }
+  Session& connect(const std::string& allocation, const std::vector<Gpu*>& gpus, Session* other) {
     newest_ = allocation;
     launcher::SessionId id{};
     id[0] = (uint8_t)sessions_.size();
     launcher::Account account{allocation, id};
     sessions_.push_back(
-        std::make_unique<Session>(events, gpu, arbiters_, account, planted_, other));
+        std::make_unique<Session>(events, gpus, arbiters_, account, planted_, other));
     return *sessions_.back();
   }
   static launcher::Microseconds now() { return g_now / kMicrosecond; }
   const Planted planted_;
+  std::deque<Gpu> owned_;
+  std::vector<Gpu*> gpus_;
   launcher::Arbiters arbiters_{now, planted_ == Planted::no_carry ? launcher::Arbiter::Carry::no
                                                                   : launcher::Arbiter::Carry::yes};
   std::string newest_;  // allocation

@@ -113,6 +113,44 @@ TEST(TurnModel, VeryLongKernelsGetTheirShare) {
   }
 }
 
+// ---- several GPUs ----
+
+// Kernels on two GPUs. Each `count` of them, one GPU waits for the other one, and the other way
+// round.
+Program on_two_gpus(Nanoseconds length, size_t count) {
+  auto round = std::make_shared<uint32_t>(0);
+  return [length, count, round](Session& s) {
+    while (s.unfinished < kManyRecords) {
+      for (uint32_t stream : {16u, 16 + kSecondGpu}) {
+        for (size_t i = 0; i < count; ++i) s.submit({Item::work, stream, 0, length, 1});
+        s.submit({Item::write, stream, 2 * *round + stream / kSecondGpu});
+      }
+      for (uint32_t stream : {16u, 16 + kSecondGpu})
+        s.submit({Item::wait, stream, 2 * *round + 1 - stream / kSecondGpu});
+      ++*round;
+    }
+  };
+}
+
+std::vector<Tenant> tenants_on_two_gpus(uint32_t percent, const Program& on_both,
+                                        const Program& first, const Program& second) {
+  auto mode = control::ComputeMode::shared;
+  return {{percent, on_both, mode, {0, 1}},
+          {100 - percent, first, mode, {0}},
+          {100 - percent, second, mode, {1}}};
+}
+
+// A tenant pays for the time in which it waits until both of its GPUs are free.
+TEST(TurnModel, TenantOnTwoGpusCostsOthersOnEachNothing) {
+  for (Nanoseconds length : {100 * kMicrosecond, 2 * kMillisecond}) {
+    Program first = repeat(kernels(length)), second = repeat(kernels(2 * length));
+    Tenants running(tenants_on_two_gpus(30, on_two_gpus(length, 10), first, second));
+    running.run_for(kMeasured);
+    EXPECT_GE(running.got[0], 20) << length << " ns";
+    for (size_t i : {1, 2}) EXPECT_NEAR(running.got[i], 70, kMostError) << length << " ns";
+  }
+}
+
 // ---- random tenants ----
 
 // One to four kinds of kernels on one to three streams.
@@ -183,6 +221,27 @@ double lack_beside_hostile(Random& random) {
 TEST(TurnModel, RandomNoticesCostOthersNothing) {
   Random random(2);
   for (size_t i = 0; i < cases(6); ++i) EXPECT_LE(lack_beside_hostile(random), kMostError) << i;
+}
+
+// Steps on both GPUs, with work for each of them in any hundred of steps.
+std::vector<Step> random_steps_on_two_gpus(Random& random) {
+  auto steps = random_steps(random), others = random_steps(random);
+  for (Step& step : others) step.stream += kSecondGpu;
+  for (size_t i = 0; i < others.size(); ++i)
+    steps.insert(steps.begin() + (long)std::min(2 * i, steps.size()), others[i]);
+  return steps;
+}
+
+TEST(TurnModel, RandomTenantsOnTwoGpusCostOthersNothing) {
+  Random random(3);
+  for (size_t i = 0; i < cases(12); ++i) {
+    auto both = repeat(random_steps_on_two_gpus(random));
+    auto first = repeat(random_steps(random)), second = repeat(random_steps(random));
+    auto percent = 10 + (uint32_t)random.below(60);
+    Tenants running(tenants_on_two_gpus(percent, both, first, second));
+    running.run_for(kMeasured);
+    for (size_t t : {1, 2}) EXPECT_GE(running.got[t], 100 - percent - kMostError) << i;
+  }
 }
 
 // A program with few records leaves the GPU idle in turns of its own. It gets less, and no other

@@ -57,15 +57,17 @@ struct Tenant {
   uint32_t percent;
   Program program;
   control::ComputeMode mode = control::ComputeMode::shared;
+  std::vector<size_t> gpus{0};
 };
 
-// Tenants that share a GPU, and the percentage of its time that each gets.
+// Tenants that share GPUs, and the percentage of their time that each gets: the highest one, of a
+// tenant with several.
 class Tenants {
  public:
   explicit Tenants(const std::vector<Tenant>& tenants, Planted planted = Planted::none,
                    Nanoseconds warm_up = kWarmUp)
-      : tenants_(tenants), node_(planted) {
-    for (auto& t : tenants) sessions_.push_back(&node_.add(t.percent, t.mode));
+      : tenants_(tenants), node_(planted, gpus_of(tenants)) {
+    for (auto& t : tenants) sessions_.push_back(&node_.add(t.percent, t.mode, t.gpus));
     for (size_t i = 0; i < tenants.size(); ++i) sessions_[i]->start(tenants[i].program);
     node_.run_for(warm_up);
   }
@@ -77,21 +79,20 @@ class Tenants {
     });
   }
   void run_for(Nanoseconds duration) {
-    auto executed = [&] {
-      std::vector<Nanoseconds> times{node_.gpu.idle()};
-      for (Session* s : sessions_) times.push_back(s->process().executed);
-      return times;
-    };
-    auto before = executed();
-    node_.run_for(duration);
-    auto after = executed();
-    for (size_t i = 0; i < after.size(); ++i) after[i] = after[i] - before[i];
     auto percent = [&](Nanoseconds part) {
       return 100.0 * (double)part / (double)duration;
     };
-    idle = percent(after[0]);
+    Nanoseconds idle_before = node_.gpu().idle();
+    std::vector<std::vector<Nanoseconds>> before;
+    for (Session* s : sessions_) before.push_back(executed(*s));
+    node_.run_for(duration);
+    idle = percent(node_.gpu().idle() - idle_before);
     got.clear();
-    for (size_t i = 1; i < after.size(); ++i) got.push_back(percent(after[i]));
+    for (size_t i = 0; i < sessions_.size(); ++i) {
+      auto times = executed(*sessions_[i]);
+      for (size_t gpu = 0; gpu < times.size(); ++gpu) times[gpu] -= before[i][gpu];
+      got.push_back(percent(std::ranges::max(times)));
+    }
   }
   // The largest difference, in points, between what a tenant got and its share.
   double error() const {
@@ -102,9 +103,19 @@ class Tenants {
   }
   bool is_too_late(size_t tenant) { return node_.is_too_late(*sessions_[tenant]); }
   std::vector<double> got;
-  double idle = 0;
+  double idle = 0;  // of the first GPU
 
  private:
+  static size_t gpus_of(const std::vector<Tenant>& tenants) {
+    size_t last = 0;
+    for (auto& t : tenants) last = std::max(last, std::ranges::max(t.gpus));
+    return last + 1;
+  }
+  static std::vector<Nanoseconds> executed(Session& session) {
+    std::vector<Nanoseconds> times;
+    for (size_t i = 0; i < session.gpus().size(); ++i) times.push_back(session.process(i).executed);
+    return times;
+  }
   const std::vector<Tenant> tenants_;
   Node node_;
   std::vector<Session*> sessions_;

@@ -101,9 +101,9 @@ struct Records {
 };
 
 // Kernels, waits for values that either session may write, events, and host functions, on five
-// streams of each. At the end another stream writes all values, so both programs end if every
+// streams of each GPU. At the end another stream writes all values, so both programs end if every
 // record is submitted.
-Records random_waits(Random& random) {
+Records random_waits(Random& random, size_t gpus) {
   Records records;
   auto add = [&](size_t session, Item::Kind kind, uint32_t stream, uint32_t flag) {
     Nanoseconds length = random.between(8e3, 5e6);
@@ -113,7 +113,8 @@ Records random_waits(Random& random) {
     std::vector<Item::Kind> kinds{Item::work,  Item::work,       Item::work, Item::wait,
                                   Item::write, Item::wait_event, Item::host, Item::event};
     Item::Kind kind = kinds[random.below(kinds.size())];
-    add(random.below(2), kind, 16 + (uint32_t)random.below(5), (uint32_t)random.below(8));
+    auto stream = (uint32_t)(16 + random.below(5) + kSecondGpu * random.below(gpus));
+    add(random.below(2), kind, stream, (uint32_t)random.below(8));
   }
   for (uint32_t flag = 0; flag < 8; ++flag) {
     add(0, Item::work, 30, 0);
@@ -122,26 +123,34 @@ Records random_waits(Random& random) {
   return records;
 }
 
-bool ends_beside_another(const Records& records) {
-  Node node;
-  Session& first = node.add(50);
+bool ends_beside_others(const Records& records, size_t gpus) {
+  Node node(Planted::none, gpus);
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < gpus; ++i) numbers.push_back(i);
+  Session& first = node.add(50, control::ComputeMode::shared, numbers);
   Session& second = node.add_beside(first);
-  node.add(50).start(repeat(kernels(100 * kMicrosecond)));
+  for (size_t i : numbers)
+    node.add(50, control::ComputeMode::shared, {i}).start(repeat(kernels(100 * kMicrosecond)));
   node.run_for(100 * kMillisecond);
   for (auto& step : records.of[0]) first.submit(step);
   for (auto& step : records.of[1]) second.submit(step);
   return node.run_until([&] { return !first.unfinished && !second.unfinished; }, 60 * kSecond);
 }
 
-size_t hanging(size_t programs) {
+size_t hanging(size_t programs, size_t gpus) {
   Random random(programs);
   size_t found = 0;
-  for (size_t i = 0; i < programs; ++i) found += !ends_beside_another(random_waits(random));
+  for (size_t i = 0; i < programs; ++i)
+    found += !ends_beside_others(random_waits(random, gpus), gpus);
   return found;
 }
 
 TEST(TurnWaits, ProgramsWithWaitsEndBesideOthers) {
-  EXPECT_EQ(hanging(cases(100)), 0u);
+  EXPECT_EQ(hanging(cases(100), 1), 0u);
+}
+
+TEST(TurnWaits, ProgramsThatWaitAcrossGpusEndBesideOthersOnEach) {
+  EXPECT_EQ(hanging(cases(50), 2), 0u);
 }
 
 // A program that is slow, so that the GPU waits between its kernels.
