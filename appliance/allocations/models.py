@@ -82,7 +82,7 @@ def shrinking_reason(returned_bytes: int, over_bytes: int) -> str:
     """Return how much a shrink has taken back, such as "1.2 of 2 GiB returned"."""
     total = returned_bytes + over_bytes
     unit, name = (1 << 30, "GiB") if total >= 1 << 30 else (1 << 20, "MiB")
-    tenths = (10 * size // unit for size in (returned_bytes, total))  # never more than it is
+    tenths = 10 * returned_bytes // unit, round(10 * total / unit)  # never more than is returned
     amounts = (f"{tenth / 10:.1f}".removesuffix(".0") for tenth in tenths)
     return (
         f"{' of '.join(amounts)} {name} returned. "

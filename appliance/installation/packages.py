@@ -17,7 +17,8 @@ from appliance.api.errors import ApplianceError, Code
 DEBIAN_NAME = re.compile(r"busbar-client_[A-Za-z0-9.+~-]+_amd64\.deb")
 ARCHIVE_NAME = "busbar-client.tar.gz"
 NOT_BUILT = (
-    "The appliance has no client packages in {}. Build them with: python -m deploy.packages client"
+    "This appliance has no client packages. Its administrator builds them, in its checkout, with: "
+    ".venv/bin/python -m deploy.packages client"
 )
 
 State = tuple[tuple[str, int, int], ...]
@@ -48,7 +49,7 @@ def files(folder: Path) -> list[Path]:
         names = []
     debian = sorted(name for name in names if DEBIAN_NAME.fullmatch(name))
     if len(debian) != 1 or ARCHIVE_NAME not in names:
-        raise ApplianceError(Code.NOT_FOUND, NOT_BUILT.format(folder))
+        raise ApplianceError(Code.NOT_FOUND, NOT_BUILT)
     return [folder / debian[0], folder / ARCHIVE_NAME]
 
 
@@ -85,7 +86,7 @@ class PackageCache:
                     self._packages = Packages(debian, archive, unpacked_bytes(paths[1]))
                     self._state = state
             except (OSError, tarfile.TarError):  # the folder is being replaced
-                raise ApplianceError(Code.NOT_FOUND, NOT_BUILT.format(folder)) from None
+                raise ApplianceError(Code.NOT_FOUND, NOT_BUILT) from None
             return self._packages
 
 
