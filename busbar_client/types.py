@@ -170,7 +170,7 @@ class AlarmDefinition(TypedDict):
     who last changed the definition.
     """
     webhook_secret_is_set: bool
-    """Whether requests of the webhook are signed."""
+    """True if requests of the webhook are signed."""
     version: NotRequired[int]
     """Number that grows with each change. The `ETag` contains it."""
     created_at: NotRequired[str]
@@ -247,7 +247,7 @@ class AlarmDefinitionDetail(TypedDict):
     who last changed the definition.
     """
     webhook_secret_is_set: bool
-    """Whether requests of the webhook are signed."""
+    """True if requests of the webhook are signed."""
     version: NotRequired[int]
     """Number that grows with each change. The `ETag` contains it."""
     created_at: NotRequired[str]

@@ -58,7 +58,7 @@ class AlarmDefinitionSerializer(RowSerializer[AlarmDefinition]):
         child=serializers.CharField(), read_only=True, help_text=HELP["mail_users"]
     )
     webhook_secret_is_set = serializers.BooleanField(
-        read_only=True, help_text="Whether requests of the webhook are signed."
+        read_only=True, help_text="True if requests of the webhook are signed."
     )
     site = place("site", "site.name")
     node = place("node", "node.name")
