@@ -72,9 +72,11 @@ Outcome submit_to_stream(Pipeline& p, Record& r) {
   bool uses_gpu = r.operation->uses_gpu && !st->capturing;
   if (uses_gpu && p.keeps_work) return Outcome::waits;
   TurnGate* gate = uses_gpu ? st->gate : nullptr;
-  uint64_t key = gate && !gate->is_open() ? work_key(r) : 0;
-  if (gate && !gate->may_submit({key, r.position, st->newest_fence, st->use->ended_fence,
-                                 backlog_has_room(p, *st)}))
+  bool is_open = gate && gate->is_open();
+  uint64_t key = gate && !is_open ? work_key(r) : 0;
+  bool has_room = !is_open || backlog_has_room(p, *st);
+  if (gate &&
+      !gate->may_submit({key, r.position, st->newest_fence, st->use->ended_fence, has_room}))
     return Outcome::waits;
   if (gate) gate->add(st->unfenced, key);
   st->works = gate;
