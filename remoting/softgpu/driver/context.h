@@ -18,6 +18,17 @@
 
 namespace softgpu {
 
+// A thread that waits for a ready stream. The one that was busy last is called first: it and the
+// workers of grids have processors of their own. Another one may be on the processor of a worker.
+struct FreeThread {
+  std::condition_variable called;
+  bool is_called = false;
+  void call() {
+    is_called = true;
+    called.notify_one();
+  }
+};
+
 struct Context {
   DeviceState* device = nullptr;
   unsigned flags = 0;
@@ -26,11 +37,10 @@ struct Context {
   std::atomic<bool> destroyed{false};  // the object itself is never freed
   std::atomic<int> attached{1};        // by cuCtxCreate and cuCtxAttach
   std::mutex mutex;
-  std::condition_variable changed;            // a stream has completed an operation
+  std::condition_variable changed;            // a stream has completed what is awaited of it
   std::vector<StreamRef> streams;             // the legacy stream first
   std::deque<StreamRef> ready;                // streams whose next operation may start
-  std::condition_variable work;               // `ready` has got a stream, or `destroyed` is set
-  size_t free_threads = 0;                    // threads that take the next ready stream
+  std::vector<FreeThread*> free_threads;      // the one that was busy last at the end
   std::atomic<CUresult> error{CUDA_SUCCESS};  // the first one; sticky
   std::map<std::thread::id, StreamRef> per_thread;
   // By CUlimit: stack bytes of a thread, printf buffer bytes, heap bytes, …

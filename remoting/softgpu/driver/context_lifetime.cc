@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
@@ -42,7 +43,7 @@ void destroy_context(Context* c) {
   {
     std::lock_guard lock(c->mutex);
     c->destroyed = true;
-    c->work.notify_all();
+    for (FreeThread* thread : std::exchange(c->free_threads, {})) thread->call();
   }
   wait_for_context(c);
   Driver* d = driver();

@@ -39,6 +39,9 @@ struct StreamState {
   uint64_t id = ++g_last_stream_id;
   uint64_t enqueued = 0;  // operations so far
   uint64_t completed = 0;
+  static constexpr uint64_t kNone = UINT64_MAX;
+  // The first position for which a thread waits: that it has been reached is told then only.
+  uint64_t awaited = kNone;
   struct Operation {
     std::function<CUresult()> run;
     std::vector<StreamDependency> dependencies;

@@ -34,12 +34,9 @@ void schedule(Context* c, const StreamRef& s) {
   }
   s->turn = StreamState::Turn::runs;
   c->ready.push_back(s);
-  if (c->ready.size() <= c->free_threads) {
-    c->work.notify_one();
-  } else {
-    ++c->free_threads;
-    std::thread(run_streams, c).detach();
-  }
+  if (c->free_threads.empty()) return std::thread(run_streams, c).detach();
+  c->free_threads.back()->call();
+  c->free_threads.pop_back();
 }
 
 // Releases the lock meanwhile.
@@ -52,28 +49,41 @@ void run_next(Context* c, StreamState& s, std::unique_lock<std::mutex>& lock) {
   operation.run = nullptr;
   lock.lock();
   if (r != CUDA_SUCCESS && c->error == CUDA_SUCCESS) c->error = r;
-  s.completed++;
-  c->changed.notify_all();
+  if (++s.completed >= s.awaited) {
+    s.awaited = StreamState::kNone;
+    c->changed.notify_all();
+  }
   for (auto& waiter : std::exchange(s.waiters, {})) {
     waiter->turn = StreamState::Turn::none;
     schedule(c, waiter);
   }
 }
 
+// Blocks until the stream has completed so many operations.
+void wait_for(StreamState& s, uint64_t position, std::unique_lock<std::mutex>& lock) {
+  while (s.completed < position) {
+    s.awaited = std::min(s.awaited, position);
+    s.context->changed.wait(lock);
+  }
+}
+
 // One thread of a context. Takes ready streams until the context is destroyed.
 void run_streams(Context* c) {
+  FreeThread self;
   std::unique_lock lock(c->mutex);
   for (;;) {
-    c->work.wait(lock, [&] { return !c->ready.empty() || c->destroyed; });
-    --c->free_threads;
-    if (c->ready.empty()) return;
+    while (c->ready.empty()) {
+      if (c->destroyed) return;
+      self.is_called = false;
+      c->free_threads.push_back(&self);
+      self.called.wait(lock, [&] { return self.is_called; });
+    }
     StreamRef s = std::move(c->ready.front());
     c->ready.pop_front();
     do run_next(c, *s, lock);
     while (!s->queue.empty() && !blocker_of(*s));
     s->turn = StreamState::Turn::none;
     schedule(c, s);
-    ++c->free_threads;
   }
 }
 }  // namespace
@@ -86,7 +96,8 @@ uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run,
     capture_call(*s, params ? *params : NodeParams{}, std::move(run));
     return 0;
   }
-  c->changed.wait(lock, [&] { return s->enqueued - s->completed < kQueueLength; });
+  while (s->enqueued - s->completed >= kQueueLength)
+    wait_for(*s, s->enqueued - kQueueLength + 1, lock);
   if (s->legacy) {
     for (auto& o : c->streams)
       if (o != s && o->blocking && o->completed < o->enqueued)
@@ -102,7 +113,7 @@ uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run,
 
 CUresult wait_for(const StreamRef& s, uint64_t position) {
   std::unique_lock lock(s->context->mutex);
-  s->context->changed.wait(lock, [&] { return s->completed >= position; });
+  wait_for(*s, position, lock);
   return s->context->error;
 }
 
@@ -111,11 +122,7 @@ CUresult wait_for_context(Context* c) {
   auto streams = c->streams;
   std::vector<uint64_t> ends;
   for (auto& s : streams) ends.push_back(s->enqueued);
-  c->changed.wait(lock, [&] {
-    for (size_t i = 0; i < streams.size(); ++i)
-      if (streams[i]->completed < ends[i]) return false;
-    return true;
-  });
+  for (size_t i = 0; i < streams.size(); ++i) wait_for(*streams[i], ends[i], lock);
   return c->error;
 }
 
