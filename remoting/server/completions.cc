@@ -284,6 +284,15 @@ void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
   awaited_ = nullptr;
 }
 
+// In a turn, other work runs while a thread wakes up. On a small machine the software GPU would wait
+// for the processor of a thread that polls.
+bool Completions::has_work_of_turns() const {
+  return std::ranges::any_of(pending_, [](auto& entry) {
+    return !entry.second.empty() && entry.second.front().gate &&
+           !entry.second.front().gate->is_open();
+  });
+}
+
 // True if a fence is pending that `thread_` does not see, because it waits for another one.
 bool Completions::others_pending() const {
   return awaited_ && std::any_of(pending_.begin(), pending_.end(), [&](auto& entry) {
@@ -323,7 +332,7 @@ void Completions::run() {
       rounds = 0;
       is_watched_ = false;
       added_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
-    } else if (++rounds < kSpinRounds) {
+    } else if (++rounds < kSpinRounds && !has_work_of_turns()) {
       yield(lock);
     } else {
       wait_for_progress(lock);

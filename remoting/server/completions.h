@@ -81,6 +81,7 @@ class Completions {
   using Pending = std::map<uint32_t, std::deque<CompletionFence>>;  // by stream
   void run();
   void run_beside();
+  bool has_work_of_turns() const;
   bool others_pending() const;
   bool completed(const CompletionFence& fence);
   bool is_running(const CompletionFence& fence) const;

@@ -186,9 +186,10 @@ bool Executor::process(Input& input) {
 }
 
 // Busy-waits for records and completions on shared memory, because a wake-up costs more than most
-// of what the executor waits for. Returns true when records came or parked ones may run.
+// of what the executor waits for. Not while work of a turn runs for which records wait: the GPU has
+// more of it meanwhile. Returns true when records came or parked ones may run.
 bool Executor::poll_link(std::vector<uint8_t>& buffer) {
-  if (!s_.link.shared()) return false;
+  if (!s_.link.shared() || (s_.turns && s_.turns->may_stall())) return false;
   for (int i = 0; i < kSpinRounds && s_.link.alive(); ++i) {
     s_.link.receive(buffer, kReceiveBytes, 0);
     if (!buffer.empty()) return true;

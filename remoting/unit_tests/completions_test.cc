@@ -23,12 +23,14 @@ struct FakeEvent {
 };
 
 std::atomic<int> g_synchronizing{0};  // threads that wait for an event in the driver
+std::atomic<int> g_queries{0};
 
 class CompletionsTest : public testing::Test {
  protected:
   CompletionsTest() {
     t.cu.cuEventQuery = [](CUevent e) {
       auto* event = (FakeEvent*)e;
+      ++g_queries;
       if (event->completes_with_query) event->completes_with_query->state = CUDA_SUCCESS;
       return event->state.load();
     };
@@ -182,6 +184,22 @@ TEST_F(CompletionsTest, FenceIsPublishedWhileTheThreadWaitsForAnotherInTheDriver
   while (!completions.progress() && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
   EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{200}));
+  a.state = CUDA_SUCCESS;
+}
+
+// On a small machine a thread that polls would take the processor from the software GPU.
+TEST_F(CompletionsTest, ThreadWaitsInTheDriverAtOnceForWorkOfATurn) {
+  static const std::atomic<uint32_t> turn{control::turn_word(1, control::TurnState::turn)};
+  TurnGate gate{0, [](void*, const control::TurnNotice&) { return true; }, nullptr};
+  gate.use(&turn);
+  CompletionFence of_turn = fence(kFirst, 100, a);
+  of_turn.gate = &gate;
+  completions.add(std::move(of_turn));
+  g_queries = 0;
+  completions.watch_in_background(true);
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!g_synchronizing && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_LT(g_queries, 10);
   a.state = CUDA_SUCCESS;
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "unit_tests/test_session.h"
 #include "wire/encode.h"
@@ -401,7 +403,7 @@ TEST_F(ExecutorBacklogTest, WorkOverItWaitsForTheEndOfEarlierWork) {
   EXPECT_EQ(g_fills, kFills);
 }
 
-// What ends the work may come behind the barrier.
+// The work may wait for a record that the program submits behind the barrier.
 TEST_F(ExecutorBacklogTest, BarrierDoesNotWaitForTheEndOfWork) {
   EXPECT_TRUE(send(wire::Op::destroy_event, 0, {99}));
   executor.advance();
@@ -424,6 +426,39 @@ TEST_F(ExecutorBacklogTest, SessionWhoseWorkMayWaitForALaterRecordHasNone) {
   t.session->work_waits = true;
   executor.advance();
   EXPECT_EQ(g_fills, kFills);
+}
+
+std::atomic<uint32_t> g_looks{0};  // at events, before a thread waits for one in the driver
+std::atomic<bool> g_waits_in_driver{false};
+CUresult count_look(CUevent) {
+  if (!g_waits_in_driver) ++g_looks;
+  return fuzz::g_events_pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult wait_in_driver(CUevent) {
+  g_waits_in_driver = true;
+  while (fuzz::g_events_pending) std::this_thread::yield();
+  return CUDA_SUCCESS;
+}
+
+// On a small machine it would take the processor from the software GPU.
+TEST_F(ExecutorBacklogTest, ExecutorSleepsWhileItsWorkOfATurnRuns) {
+  static const std::atomic<uint32_t> turn{control::turn_word(1, control::TurnState::turn)};
+  constexpr uint32_t kLooksOfAWait = 2000;  // it looks once a millisecond
+  t.cu.cuEventQuery = count_look;
+  t.cu.cuEventSynchronize = wait_in_driver;
+  turns.gate(0)->use(&turn);
+  executor.advance();
+  g_looks = 0;
+  std::thread runner([&] { executor.run(); });
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!g_waits_in_driver && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(g_waits_in_driver);
+  EXPECT_LT(g_looks, kLooksOfAWait);
+  fuzz::g_events_pending = false;
+  wire::Encoder<> leave(wire::Op::end_session, 0, 0);
+  const uint8_t* record = leave.finish();
+  t.client->records().submit(record, leave.size());
+  runner.join();
 }
 
 }  // namespace
