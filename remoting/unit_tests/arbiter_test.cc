@@ -414,26 +414,41 @@ TEST(Arbiter, JointAccountThatIsDueHasNoDeadline) {
   EXPECT_EQ(arbiter.next_deadline(due), Arbiter::kNever);
 }
 
+// The accounts always have work, in kernels of 1 ms. Returns how long the first one had the GPU.
+Microseconds time_of_first(Arbiter& arbiter, const std::vector<Arbiter::Id>& accounts,
+                           Microseconds begin, Microseconds end) {
+  Microseconds of_first = 0;
+  for (Microseconds now = begin; now < end; now += 1000) {
+    for (auto& id : accounts) arbiter.want(id, now);
+    arbiter.advance(now);
+    if (!arbiter.holder()) continue;
+    Arbiter::Id holder = arbiter.holder();
+    of_first += holder == accounts.front() ? 1000 : 0;
+    if (arbiter.is_revoked()) arbiter.drained(holder, true, now);
+  }
+  return of_first;
+}
+
 TEST(Arbiter, ModeOfAnAllocationCanChange) {
   Arbiter arbiter;
   arbiter.set_share(kA, {ComputeMode::capped, 50}, 0);
   arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
-  Microseconds now = 0;
-  auto run = [&](Microseconds end) {
-    Microseconds of_a = 0;
-    for (; now < end; now += 1000) {
-      for (auto& id : {kA, kB}) arbiter.want(id, now);
-      arbiter.advance(now);
-      if (!arbiter.holder()) continue;
-      Arbiter::Id holder = arbiter.holder();
-      of_a += holder == kA ? 1000 : 0;
-      if (arbiter.is_revoked()) arbiter.drained(holder, true, now);
-    }
-    return of_a;
-  };
-  run(6 * kTenSeconds);
+  Microseconds now = 6 * kTenSeconds;
+  time_of_first(arbiter, {kA, kB}, 0, now);
   arbiter.set_share(kA, {ComputeMode::shared, 50}, now);
-  EXPECT_GT(run(now + 1'000'000), 400'000) << "no debt of the time before";
+  EXPECT_GT(time_of_first(arbiter, {kA, kB}, now, now + 1'000'000), 400'000)
+      << "no debt of the time before";
+}
+
+TEST(Arbiter, GuaranteedTenantOwesARoundAtMostForBeingServedFirst) {
+  Arbiter arbiter;
+  arbiter.set_share(kA, {ComputeMode::guaranteed, 60}, 0);
+  for (auto& id : {kB, kC}) arbiter.set_share(id, {ComputeMode::shared, 60}, 0);
+  Microseconds now = 6 * kTenSeconds;
+  EXPECT_GT(time_of_first(arbiter, {kA, kB, kC}, 0, now), now * 55 / 100) << "more than a third";
+  arbiter.set_share(kA, {ComputeMode::shared, 60}, now);
+  EXPECT_GT(time_of_first(arbiter, {kA, kB, kC}, now, now + 2'000'000), 400'000)
+      << "microseconds, of two seconds";
 }
 
 TEST(Arbiter, ChangedShareCountsFromTheNextTurn) {
