@@ -97,13 +97,20 @@ void Arbiters::join(Member& member, Microseconds now) {
     gpu.changed = true;
     auto mode = (control::ComputeMode)a.grant.compute_mode;
     gpu.arbiter.set_share(a.id, {mode, a.grant.partition[p].compute_percent}, now);
-    gpu.arbiter.move_debt(a.debts(), a.id, now);
     gpu.received.set_in_turns(!gpu.arbiter.is_open(), now);
     gpu.received.add(a.id, gpu.arbiter.charged(a.id), now);
     update_joint(gpu);  // before settle(): a turn on this GPU alone may be one on several now
     settle(gpu, now);
   }
   update_joint(a);
+}
+
+// An allocation that has run beside the one that ended does not pay for it.
+void Arbiters::take_over_debts(Member& member, Microseconds now) {
+  const Allocation& a = *member.allocation;
+  if (a.sessions.size() > 1) return;
+  for (uint32_t p = 0; p < member.partitions; ++p)
+    member.places[p].gpu->arbiter.move_debt(a.debts(), a.id, now);
 }
 
 int Arbiters::connect(const Account& account) {
@@ -129,6 +136,7 @@ int Arbiters::connect(const Account& account) {
   added.allocation->sessions.push_back(&added);
   Microseconds now = clock_();
   join(added, now);
+  take_over_debts(added, now);
   tell_sessions();
   arm(now);
   return pair[1];

@@ -137,6 +137,7 @@ class Arbiters {
   bool watch(int fd);
   void find_places(Member& member) REQUIRES(mutex_);
   void join(Member& member, Microseconds now) REQUIRES(mutex_);
+  void take_over_debts(Member& member, Microseconds now) REQUIRES(mutex_);
   void forget_settled(Microseconds now) REQUIRES(mutex_);
   void forget(int fd) REQUIRES(mutex_);
   void leave(Member& member, uint32_t partition, Microseconds now) REQUIRES(mutex_);

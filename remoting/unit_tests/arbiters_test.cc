@@ -392,6 +392,35 @@ TEST(Arbiters, NextAllocationOfATenantTakesOverTheDebtOfTheLastOne) {
   }
 }
 
+TEST(Arbiters, RunningAllocationDoesNotPayForAnotherOneOfItsTenant) {
+  Arbiters arbiters([] { return g_now; });
+  auto grant = [&](const char* id, uint8_t tenant) {
+    control::Allocation a = allocation_of(30);
+    a.tenant[0] = tenant;
+    arbiters.set_allocation(id, a);
+  };
+  for (const char* id : {"ended", "running"}) grant(id, 2);
+  grant("neighbour", 1);
+  auto ended = std::make_unique<Client>(arbiters, Account{"ended", {1}});
+  Client running(arbiters, {"running", {2}}), neighbour(arbiters, {"neighbour", {3}});
+  for (Client* c : {&running, &neighbour}) c->send(TurnOp::want);
+  arbiters.step(0);
+  g_now += 400'000;
+  ended.reset();
+  arbiters.step(0);
+  arbiters.keep([](auto& id) { return id != "ended"; });
+  grant("running", 2);  // as each message of the agent does
+  int turns = 0;
+  for (int i = 0; i < 40; ++i) {
+    turns += running.state(0) == TurnState::turn;
+    g_now += Arbiter::kTurn;
+    arbiters.step(0);
+    for (Client* c : {&running, &neighbour}) c->end_turn();
+    arbiters.step(0);
+  }
+  EXPECT_GE(turns, 15);
+}
+
 // How many places the arbiters look at for turns of two sessions on one GPU, while so many others
 // take turns on a second one.
 uint64_t places_seen_for_turns(uint32_t others) {
