@@ -165,6 +165,20 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
   return accounts_.end();
 }
 
+// Returns the account that has the largest part of its credit of a round left, or end(). So the
+// turns of each are spread over the round: one that needs the GPU for less than a round waits for
+// its part of the others' turns only, whatever their number is.
+Arbiter::Accounts::iterator Arbiter::most_credit() {
+  auto best = accounts_.end();
+  auto it = accounts_.upper_bound(last_);
+  for (size_t i = 0; i < accounts_.size(); ++i, ++it) {
+    if (it == accounts_.end()) it = accounts_.begin();
+    if (!needs(*it) || !is_chosen_here(*it) || !may_use_balance(it->second)) continue;
+    if (best == accounts_.end() || has_more_credit(it->second, best->second)) best = it;
+  }
+  return best;
+}
+
 // Returns kNever if no such account needs the GPU.
 Microseconds Arbiter::rounds_to_next_turn(bool chosen_here) const {
   Microseconds rounds = kNever;
@@ -205,9 +219,9 @@ Arbiter::Accounts::iterator Arbiter::pick(Microseconds now) {
   if (auto it = late_for_long(now); it != accounts_.end()) return it;
   if (has_reserves_)
     if (auto it = after_last(&Arbiter::may_use_reserve); it != accounts_.end()) return it;
-  if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
+  if (auto it = most_credit(); it != accounts_.end()) return it;
   if (!has_paid_pause() && begin_round())
-    if (auto it = after_last(&Arbiter::may_use_balance); it != accounts_.end()) return it;
+    if (auto it = most_credit(); it != accounts_.end()) return it;
   return has_paid_pause() ? pick_in_pause(now) : accounts_.end();
 }
 

@@ -2,9 +2,11 @@
 // that have sessions there. Time is an argument. The caller calls advance() at next_deadline().
 //
 // Each account gets credit for every round, in proportion to its percent, and pays the time from
-// the grant of a turn until its work has drained. What a turn overruns stays as debt; credit of an
-// account without work does not accumulate. Capped and guaranteed accounts also get credit by the
-// clock: a capped account runs on nothing else, a guaranteed one is served first while it has some.
+// the grant of a turn until its work has drained. The account with the largest part of its credit
+// left has the next turn, so that the turns of each are spread over the round. What a turn overruns
+// stays as debt; credit of an account without work does not accumulate. Capped and guaranteed
+// accounts also get credit by the clock: a capped account runs on nothing else, a guaranteed one is
+// served first while it has some.
 //
 // A turn that does not drain in time is late: others get turns beside it, and its account pays for
 // the time until its work has drained all the same. Its work may wait for work that has no turn, so
@@ -162,6 +164,12 @@ class Arbiter {
   void begin_open(Microseconds now);
   void grant(Accounts::value_type& next, Microseconds now);
   Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
+  Accounts::iterator most_credit();
+  // Of the credit of a round, in proportion to the percent.
+  static bool has_more_credit(const Account& a, const Account& b) {
+    // NOLINTNEXTLINE(custom-unchecked-product): at most a round and a percent
+    return a.balance * b.share.percent > b.balance * a.share.percent;
+  }
   bool may_use_balance(const Account& a) const;
   bool begin_round();
   Accounts::iterator pick(Microseconds now);

@@ -181,6 +181,30 @@ TEST(Arbiter, GuaranteedTenantIsServedFirst) {
   EXPECT_NEAR(model.percents()[1], model.percents()[2], 1.0);
 }
 
+// Returns the longest time from one turn of the first account to its next one. All have work.
+Microseconds longest_wait(const std::vector<uint32_t>& percents) {
+  Arbiter arbiter;
+  std::vector<Arbiter::Id> ids;
+  for (uint32_t percent : percents) {
+    ids.push_back({ids.size() + 1});
+    arbiter.set_share(ids.back(), {ComputeMode::shared, percent}, 0);
+  }
+  Microseconds waited = 0, longest = 0;
+  for (Microseconds now = 0; now < kTenSeconds; now += 1000) {
+    for (auto& id : ids) arbiter.want(id, now);
+    if (arbiter.is_revoked()) arbiter.drained(arbiter.holder(), true, now);
+    waited = arbiter.holder() == ids.front() ? 0 : waited + 1000;
+    longest = std::max(longest, waited);
+  }
+  return longest;
+}
+
+TEST(Arbiter, TurnsOfAnAccountAreSpreadOverTheRound) {
+  EXPECT_LE(longest_wait({30, 70}), 3 * Arbiter::kTurn);
+  EXPECT_LE(longest_wait({45, 35, 20}), 2 * Arbiter::kTurn);
+  EXPECT_LE(longest_wait({20, 20, 20, 20, 20}), 5 * Arbiter::kTurn);
+}
+
 TEST(Arbiter, OneAllocationAloneNeedsNoTurns) {
   Arbiter arbiter;
   arbiter.set_share(kA, {ComputeMode::shared, 10}, 0);

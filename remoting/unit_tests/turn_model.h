@@ -76,6 +76,13 @@ class Session {
     program_ = std::move(program);
     wake();
   }
+  // The program ends, and what it has submitted.
+  void end() {
+    program_ = nullptr;
+    has_ended_ = notified_ = true;
+    for (Gpu::Process* process : processes_) process->streams.clear();
+    shutdown(socket_, SHUT_RDWR);
+  }
   bool take_notified() { return std::exchange(notified_, false); }
   uint64_t unfinished = 0;  // records
   const std::vector<Gpu*>& gpus() const { return gpus_; }
@@ -112,7 +119,7 @@ class Session {
     wake();
   }
   void wake() {
-    if (std::exchange(is_awake_, true)) return;
+    if (has_ended_ || std::exchange(is_awake_, true)) return;
     events_.after(kNotice, [this] {
       is_awake_ = false;
       pass();
@@ -143,7 +150,8 @@ class Session {
   static bool send(void* session, const control::TurnNotice& notice) {
     auto& self = *(Session*)session;
     self.notified_ = true;
-    return ::send(self.socket_, &notice, sizeof notice, MSG_DONTWAIT) == sizeof notice;
+    return ::send(self.socket_, &notice, sizeof notice, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           sizeof notice;
   }
   server::StreamState& stream(uint32_t id) {
     server::StreamState& st = streams_[id];
@@ -158,6 +166,7 @@ class Session {
     }
   }
   void pass() {
+    if (has_ended_) return;
     if (program_) program_(*this);
     for (auto& gate : gates_) gate.begin_pass();
     queues_.run_ready();
@@ -168,6 +177,7 @@ class Session {
   // Does what the thread of the turns does in each of its periods.
   void tick() {
     events_.after(kTick, [this] {
+      if (has_ended_) return;
       drain_socket();
       for (size_t p = 0; p < gates_.size(); ++p) {
         server::TurnGate& gate = gates_[p];
@@ -258,7 +268,7 @@ class Session {
   std::map<uint32_t, RecordedEvent> recorded_events_;  // by event: the newest record of each
   uint32_t newest_event_ = 0;
   uint64_t newest_position_ = 0;
-  bool is_awake_ = false, notified_ = false;
+  bool is_awake_ = false, notified_ = false, has_ended_ = false;
   std::function<void(Session&)> program_;
   server::Driver cu_{};
   server::PinnedPool pinned_{cu_};
@@ -280,20 +290,22 @@ class Node {
   // Adds an allocation, on the GPUs with these numbers, with one session.
   Session& add(uint32_t percent, control::ComputeMode mode = control::ComputeMode::shared,
                const std::vector<size_t>& numbers = {0}) {
-    control::Allocation a{};
     std::vector<Gpu*> gpus;
-    for (size_t number : numbers) {
-      auto& partition = a.partition[a.partitions++];
-      partition.gpu_uuid[0] = (uint8_t)number;
-      partition.compute_percent = percent;
-      gpus.push_back(gpus_[number]);
-    }
-    a.compute_mode = (uint32_t)mode;
-    a.max_late_seconds = kMaxLateSeconds;
-    a.tenant[0] = (uint8_t)(sessions_.size() + 1);
-    std::string id = "allocation " + std::to_string(sessions_.size());
-    arbiters_.set_allocation(id, a);
-    return connect(id, gpus, nullptr);
+    for (size_t number : numbers) gpus.push_back(gpus_[number]);
+    size_t number = sessions_.size();
+    grant(number, percent, mode, gpus);
+    return connect(name_of(number), gpus, nullptr);
+  }
+  // Changes the share of the allocation of a session.
+  void resize(const Session& session, uint32_t percent) {
+    grant(number_of(session), percent, control::ComputeMode::shared, session.gpus());
+  }
+  // Ends a session, whose allocation is revoked.
+  void remove(Session& session) {
+    session.end();
+    std::string revoked = name_of(number_of(session));
+    arbiters_.step(0);
+    arbiters_.keep([&](const std::string& id) { return id != revoked; });
   }
   // Adds a session to the newest allocation. Both have the same flags.
   Session& add_beside(Session& other) { return connect(newest_, other.gpus(), &other); }
@@ -333,6 +345,26 @@ class Node {
     g_now = time;
     Gpu::settle(gpus_);
     for (Gpu* gpu : gpus_) gpu->end_slice();
+  }
+  static std::string name_of(size_t allocation) {
+    return "allocation " + std::to_string(allocation);
+  }
+  size_t number_of(const Session& session) const {
+    auto it = std::ranges::find(sessions_, &session, &std::unique_ptr<Session>::get);
+    return (size_t)(it - sessions_.begin());
+  }
+  void grant(size_t number, uint32_t percent, control::ComputeMode mode,
+             const std::vector<Gpu*>& gpus) {
+    control::Allocation a{};
+    for (Gpu* gpu : gpus) {
+      auto& partition = a.partition[a.partitions++];
+      partition.gpu_uuid[0] = (uint8_t)(std::ranges::find(gpus_, gpu) - gpus_.begin());
+      partition.compute_percent = percent;
+    }
+    a.compute_mode = (uint32_t)mode;
+    a.max_late_seconds = kMaxLateSeconds;
+    a.tenant[0] = (uint8_t)(number + 1);
+    arbiters_.set_allocation(name_of(number), a);
   }
   Session& connect(const std::string& allocation, const std::vector<Gpu*>& gpus, Session* other) {
     newest_ = allocation;
