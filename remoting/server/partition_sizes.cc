@@ -12,6 +12,7 @@ void announce_partition_sizes(Session& s) {
     bool is_exceeded = s.account.charged(d.partition) > bytes;
     exceeded |= is_exceeded;
     if (bytes == d.known_bytes && is_exceeded == d.known_as_exceeded) continue;
+    if (is_exceeded) s.memory_wanted = true;
     d.known_bytes = bytes;
     d.known_as_exceeded = is_exceeded;
     struct {

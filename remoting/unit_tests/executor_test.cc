@@ -125,8 +125,9 @@ TEST_F(ExecutorTest, ClientIsToldThatMoreIsChargedThanItsPartitionHas) {
   t.session->devices[0].known_bytes = TestSession::kLimitBytes;
   EXPECT_TRUE(t.account.reserve(0, 4096));
   auto shrunk = resize(1024);
-  ASSERT_EQ(shrunk.size(), 1u);
+  ASSERT_EQ(shrunk.size(), 2u);
   EXPECT_EQ(shrunk[0].field<uint32_t>(4), 1u);
+  EXPECT_EQ(shrunk[1].kind, wire::Frame::memory_wanted);
   EXPECT_TRUE(t.session->exceeds_partition);
   t.account.release(0, 4096);
   t.session->sizes_changed = true;

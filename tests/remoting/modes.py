@@ -8,3 +8,4 @@ MODES = {
     "without arenas": {"BUSBAR_ARENA": "0"},
     "TLS without arenas": {"BUSBAR_TRANSPORT": "tls", "BUSBAR_ARENA": "0"},
 }
+WITH_ARENAS = [mode for mode in MODES if "BUSBAR_ARENA" not in MODES[mode]]

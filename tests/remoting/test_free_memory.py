@@ -17,7 +17,7 @@ import pytest
 
 from deploy.supervisor import wait_for
 from nodes.launcher_control import Partition
-from tests.remoting.modes import MODES
+from tests.remoting.modes import MODES, WITH_ARENAS
 from tests.remoting.node import NVIDIA_NULL_DRIVER, LocalNode, gpu_memory_bytes
 from tests.remoting.test_charges import KINDS_OF_ARENA
 from tests.remoting.test_charges import Program as AllocatingProgram
@@ -35,7 +35,6 @@ PARTITION = 256 * MIB
 LEASE = 2 * MIB
 """The smallest one, which holds the first allocations of a process."""
 PROCESSES = 5
-WITH_ARENAS = [mode for mode in MODES if "BUSBAR_ARENA" not in MODES[mode]]
 STEPS = 60
 UNUSED = 20 * MIB
 COUNT = 14 * MIB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import uuid
@@ -14,11 +15,13 @@ import pytest
 
 from deploy.supervisor import BUILD, ROOT, wait_for
 from nodes.launcher_control import LauncherError, Partition
-from tests.remoting.modes import MODES
+from tests.remoting.modes import MODES, WITH_ARENAS
 from tests.remoting.node import LocalNode, gpu_memory_bytes
 
 MIB = 1 << 20
 SMALL, LARGE = 128 * MIB, 1024 * MIB
+LEASE = 2 * MIB
+"""The smallest one, which holds the first allocations of a program."""
 OUT_OF_MEMORY = "error 2"
 PROGRAM = [sys.executable, "-m", "tests.remoting.resizing_program"]
 SECONDS = 120
@@ -163,14 +166,36 @@ def test_shrinking_below_the_use_refuses_allocations_until_memory_is_freed(
         assert p.allocate(SMALL // 2).startswith("ok")
 
 
-def test_lease_that_is_kept_for_the_next_allocation_is_returned(node: LocalNode) -> None:
-    with program(node) as p:
+@pytest.mark.parametrize("mode", WITH_ARENAS)
+def test_unused_lease_is_asked_back_from_a_program_that_makes_no_call(
+    node: LocalNode, mode: str
+) -> None:
+    with program(node, **MODES[mode]) as p:
         number = p.allocate(SMALL // 2).removeprefix("ok ")
         assert p.tell(f"release {number}") == "ok"
-        assert await_equal_books(node) == SMALL // 2 + 2 * MIB, "two leases, of which one is unused"
+        assert await_equal_books(node) == SMALL // 2 + LEASE, "two leases, of which one is unused"
         resize(node, SMALL // 2 + MIB)
-        await_size(p, SMALL // 2 + MIB)
         wait_for("the return", lambda: over_bytes(node) == 0, BUILD, SECONDS)
+        assert await_equal_books(node) == LEASE
+        await_size(p, SMALL // 2 + MIB)
+
+
+def test_client_that_never_returns_its_leases_is_left_alone(node: LocalNode) -> None:
+    """What it keeps stays charged, so that no other program of the allocation gets it."""
+    held = SMALL // 2 + 2 * LEASE
+    with program(node) as p, program(node) as other:
+        number = p.allocate(SMALL // 2).removeprefix("ok ")
+        assert p.tell(f"release {number}") == "ok"
+        p.process.send_signal(signal.SIGSTOP)
+        resize(node, SMALL // 4)
+        assert over_bytes(node) == held == await_equal_books(node)
+        assert other.allocate(2 * LEASE) == OUT_OF_MEMORY
+        node.restart()
+        assert over_bytes(node) == held == await_equal_books(node)
+        p.process.send_signal(signal.SIGCONT)
+        wait_for("the return", lambda: over_bytes(node) == 0, BUILD, SECONDS)
+        assert await_equal_books(node) == 2 * LEASE
+        assert p.allocate(2 * LEASE).startswith("ok")
 
 
 def test_resize_during_a_capture_leaves_the_graph_intact(node: LocalNode) -> None:
