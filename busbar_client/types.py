@@ -70,6 +70,7 @@ class Alarm(TypedDict):
     name: str
     """Name."""
     severity: SeverityEnum
+    """Severity of the alarm."""
     state: NotRequired[AlarmStateEnum]
     """State."""
     object_kind: ObjectKindEnum
@@ -112,9 +113,11 @@ class AlarmDefinition(TypedDict):
     enabled: NotRequired[bool]
     """True: the definition is evaluated."""
     severity: SeverityEnum
+    """Severity of the alarm."""
     object_kind: ObjectKindEnum
     """Kind of the object."""
     condition: ConditionEnum
+    """What raises the alarm."""
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
@@ -135,7 +138,7 @@ class AlarmDefinition(TypedDict):
     """
     clear_threshold: NotRequired[float | None]
     """Limit of the metric beyond which a raised alarm stays, so that values near the threshold
-    do not raise and clear it by turns. Null: the threshold.
+    do not raise and clear it by turns. Without it: the threshold.
     """
     event_kind: NotRequired[str]
     """Kind of the events that are counted (condition `event`), such as `node.unreachable`."""
@@ -189,9 +192,11 @@ class AlarmDefinitionDetail(TypedDict):
     enabled: NotRequired[bool]
     """True: the definition is evaluated."""
     severity: SeverityEnum
+    """Severity of the alarm."""
     object_kind: ObjectKindEnum
     """Kind of the object."""
     condition: ConditionEnum
+    """What raises the alarm."""
     states: list[StatesEnum]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
@@ -212,7 +217,7 @@ class AlarmDefinitionDetail(TypedDict):
     """
     clear_threshold: NotRequired[float | None]
     """Limit of the metric beyond which a raised alarm stays, so that values near the threshold
-    do not raise and clear it by turns. Null: the threshold.
+    do not raise and clear it by turns. Without it: the threshold.
     """
     event_kind: NotRequired[str]
     """Kind of the events that are counted (condition `event`), such as `node.unreachable`."""
@@ -264,9 +269,11 @@ class AlarmDefinitionRequest(TypedDict):
     enabled: NotRequired[bool]
     """True: the definition is evaluated."""
     severity: SeverityEnum
+    """Severity of the alarm."""
     object_kind: ObjectKindEnum
     """Kind of the object."""
     condition: ConditionEnum
+    """What raises the alarm."""
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
@@ -287,7 +294,7 @@ class AlarmDefinitionRequest(TypedDict):
     """
     clear_threshold: NotRequired[float | None]
     """Limit of the metric beyond which a raised alarm stays, so that values near the threshold
-    do not raise and clear it by turns. Null: the threshold.
+    do not raise and clear it by turns. Without it: the threshold.
     """
     event_kind: NotRequired[str]
     """Kind of the events that are counted (condition `event`), such as `node.unreachable`."""
@@ -308,16 +315,14 @@ class AlarmDefinitionRequest(TypedDict):
     """Seconds for which it must not hold before the alarm is cleared."""
     site: NotRequired[str | None]
     """Name of a site. The definition holds for its nodes and what is below them. Without any
-    place it holds for the whole appliance. Null or empty: no such place.
+    place it holds for the whole appliance. Empty: no such place.
     """
     node: NotRequired[str | None]
-    """Name of a node. The definition holds for it and its GPUs. Null or empty: no such place."""
+    """Name of a node. The definition holds for it and its GPUs. Empty: no such place."""
     gpu: NotRequired[str | None]
-    """Node and index of a GPU: `n1/0`. Null or empty: no such place."""
+    """Node and index of a GPU: `n1/0`. Empty: no such place."""
     pool: NotRequired[str | None]
-    """Name of a pool. The definition holds for its GPUs and allocations. Null or empty: no
-    such place.
-    """
+    """Name of a pool. The definition holds for its GPUs and allocations. Empty: no such place."""
     mail_users: NotRequired[list[str]]
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
@@ -344,6 +349,7 @@ class AlarmDetail(TypedDict):
     name: str
     """Name."""
     severity: SeverityEnum
+    """Severity of the alarm."""
     state: NotRequired[AlarmStateEnum]
     """State."""
     object_kind: ObjectKindEnum
@@ -2253,9 +2259,11 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     enabled: NotRequired[bool]
     """True: the definition is evaluated."""
     severity: NotRequired[SeverityEnum]
+    """Severity of the alarm."""
     object_kind: NotRequired[ObjectKindEnum]
     """Kind of the object."""
     condition: NotRequired[ConditionEnum]
+    """What raises the alarm."""
     states: NotRequired[list[StatesEnum]]
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
@@ -2276,7 +2284,7 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     """
     clear_threshold: NotRequired[float | None]
     """Limit of the metric beyond which a raised alarm stays, so that values near the threshold
-    do not raise and clear it by turns. Null: the threshold.
+    do not raise and clear it by turns. Without it: the threshold.
     """
     event_kind: NotRequired[str]
     """Kind of the events that are counted (condition `event`), such as `node.unreachable`."""
@@ -2297,16 +2305,14 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     """Seconds for which it must not hold before the alarm is cleared."""
     site: NotRequired[str | None]
     """Name of a site. The definition holds for its nodes and what is below them. Without any
-    place it holds for the whole appliance. Null or empty: no such place.
+    place it holds for the whole appliance. Empty: no such place.
     """
     node: NotRequired[str | None]
-    """Name of a node. The definition holds for it and its GPUs. Null or empty: no such place."""
+    """Name of a node. The definition holds for it and its GPUs. Empty: no such place."""
     gpu: NotRequired[str | None]
-    """Node and index of a GPU: `n1/0`. Null or empty: no such place."""
+    """Node and index of a GPU: `n1/0`. Empty: no such place."""
     pool: NotRequired[str | None]
-    """Name of a pool. The definition holds for its GPUs and allocations. Null or empty: no
-    such place.
-    """
+    """Name of a pool. The definition holds for its GPUs and allocations. Empty: no such place."""
     mail_users: NotRequired[list[str]]
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
@@ -2379,15 +2385,15 @@ class PatchedPoolSettings(TypedDict):
     fallbacks: NotRequired[list[str]]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    """Time from activation of an allocation to its eviction; 0: unlimited, shown as null."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    """Time without a launch or copy until eviction; 0: unlimited, shown as null."""
     max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; null or 0: unlimited.
+    until the session ends; 0: unlimited, shown as null.
     """
     network: NotRequired[str]
-    """Clients try the endpoints of this network first."""
+    """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: NotRequired[bool]
     """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
     in the default pool, which new GPUs join.
@@ -2417,9 +2423,9 @@ class PatchedProjectRequest(TypedDict):
 
 class PatchedQuotaSettings(TypedDict):
     quota_gpus: NotRequired[float | None]
-    """Guaranteed number of GPUs; null for no guarantee."""
+    """Guaranteed number of GPUs. Without it: no guarantee."""
     limit_gpus: NotRequired[float | None]
-    """Maximum number of GPUs; null for no limit."""
+    """Maximum number of GPUs. Without it: no limit."""
     borrows: NotRequired[bool]
     """The subject may exceed its quota while capacity is idle."""
     weight: NotRequired[float]
@@ -2505,15 +2511,15 @@ class Pool(TypedDict):
     fallbacks: list[str]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    """Time from activation of an allocation to its eviction; 0: unlimited, shown as null."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    """Time without a launch or copy until eviction; 0: unlimited, shown as null."""
     max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; null or 0: unlimited.
+    until the session ends; 0: unlimited, shown as null.
     """
     network: NotRequired[str]
-    """Clients try the endpoints of this network first."""
+    """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: NotRequired[bool]
     """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
     in the default pool, which new GPUs join.
@@ -2550,15 +2556,15 @@ class PoolDetail(TypedDict):
     fallbacks: list[str]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    """Time from activation of an allocation to its eviction; 0: unlimited, shown as null."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    """Time without a launch or copy until eviction; 0: unlimited, shown as null."""
     max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; null or 0: unlimited.
+    until the session ends; 0: unlimited, shown as null.
     """
     network: NotRequired[str]
-    """Clients try the endpoints of this network first."""
+    """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: NotRequired[bool]
     """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
     in the default pool, which new GPUs join.
@@ -2593,15 +2599,15 @@ class PoolRequest(TypedDict):
     fallbacks: NotRequired[list[str]]
     """Names of the pools to try after this one, in order."""
     max_lifetime_seconds: NotRequired[int | None]
-    """Time from activation of an allocation to its eviction; null or 0: unlimited."""
+    """Time from activation of an allocation to its eviction; 0: unlimited, shown as null."""
     max_idle_seconds: NotRequired[int | None]
-    """Time without a launch or copy until eviction; null or 0: unlimited."""
+    """Time without a launch or copy until eviction; 0: unlimited, shown as null."""
     max_late_seconds: NotRequired[int | None]
     """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; null or 0: unlimited.
+    until the session ends; 0: unlimited, shown as null.
     """
     network: NotRequired[str]
-    """Clients try the endpoints of this network first."""
+    """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: NotRequired[bool]
     """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
     in the default pool, which new GPUs join.
@@ -2751,12 +2757,13 @@ class Quota(TypedDict):
     id: str
     """Id. Its order is the order of creation."""
     subject_kind: SubjectKindEnum
+    """Kind of the subject."""
     subject: str | None
     """Name of the user, project or department; null if it was deleted."""
     quota_gpus: float | None
-    """Guaranteed number of GPUs; null for no guarantee."""
+    """Guaranteed number of GPUs. Without it: no guarantee."""
     limit_gpus: float | None
-    """Maximum number of GPUs; null for no limit."""
+    """Maximum number of GPUs. Without it: no limit."""
     borrows: NotRequired[bool]
     """The subject may exceed its quota while capacity is idle."""
     weight: NotRequired[float]
@@ -2771,12 +2778,13 @@ class QuotaDetail(TypedDict):
     id: str
     """Id. Its order is the order of creation."""
     subject_kind: SubjectKindEnum
+    """Kind of the subject."""
     subject: str | None
     """Name of the user, project or department; null if it was deleted."""
     quota_gpus: float | None
-    """Guaranteed number of GPUs; null for no guarantee."""
+    """Guaranteed number of GPUs. Without it: no guarantee."""
     limit_gpus: float | None
-    """Maximum number of GPUs; null for no limit."""
+    """Maximum number of GPUs. Without it: no limit."""
     borrows: NotRequired[bool]
     """The subject may exceed its quota while capacity is idle."""
     weight: NotRequired[float]
@@ -2791,14 +2799,15 @@ class QuotaDetail(TypedDict):
 
 class QuotaRequest(TypedDict):
     quota_gpus: NotRequired[float | None]
-    """Guaranteed number of GPUs; null for no guarantee."""
+    """Guaranteed number of GPUs. Without it: no guarantee."""
     limit_gpus: NotRequired[float | None]
-    """Maximum number of GPUs; null for no limit."""
+    """Maximum number of GPUs. Without it: no limit."""
     borrows: NotRequired[bool]
     """The subject may exceed its quota while capacity is idle."""
     weight: NotRequired[float]
     """Relative share of idle capacity."""
     subject_kind: SubjectKindEnum
+    """Kind of the subject."""
     subject: str
     """Name of the user, project or department."""
 

@@ -38,7 +38,7 @@ def python_client() -> dict[str, bytes]:
     return {
         f"busbar_client/{path.name}": path.read_bytes()
         for path in sorted((ROOT / "busbar_client").iterdir())
-        if path.suffix in (".py", ".typed")
+        if path.suffix in (".json", ".py", ".typed")
     }
 
 

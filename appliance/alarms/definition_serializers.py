@@ -83,7 +83,7 @@ class AlarmDefinitionSerializer(RowSerializer[AlarmDefinition]):
 
 
 def place_name(name: str) -> NameField:
-    text = HELP[name] + " Null or empty: no such place."
+    text = HELP[name] + " Empty: no such place."
     return NameField(
         max_length=110, required=False, allow_null=True, allow_blank=True, help_text=text
     )

@@ -100,7 +100,7 @@ class AlarmDefinition(models.Model):
         null=True,
         validators=FINITE,
         help_text="Limit of the metric beyond which a raised alarm stays, so that values near "
-        "the threshold do not raise and clear it by turns. Null: the threshold.",
+        "the threshold do not raise and clear it by turns. Without it: the threshold.",
     )
     event_kind = models.CharField(
         max_length=60,

@@ -78,23 +78,26 @@ class Pool(models.Model):
         null=True,
         blank=True,
         validators=YEAR,
-        help_text="Time from activation of an allocation to its eviction; null or 0: unlimited.",
+        help_text="Time from activation of an allocation to its eviction; 0: unlimited, shown as"
+        " null.",
     )
     max_idle_seconds = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=YEAR,
-        help_text="Time without a launch or copy until eviction; null or 0: unlimited.",
+        help_text="Time without a launch or copy until eviction; 0: unlimited, shown as null.",
     )
     max_late_seconds = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=YEAR,
         help_text="Time for which work of a session may run beyond its turn while others wait for"
-        " the GPU, until the session ends; null or 0: unlimited.",
+        " the GPU, until the session ends; 0: unlimited, shown as null.",
     )
     network = models.CharField(
-        max_length=50, blank=True, help_text="Clients try the endpoints of this network first."
+        max_length=50,
+        blank=True,
+        help_text="Clients try the endpoints of this network first; empty: no preference.",
     )
     admit_new_gpus = models.BooleanField(
         default=False,

@@ -24,8 +24,8 @@ from appliance.pools.subjects import subject_names
 
 KINDS = [k.value for k in SubjectKind]
 MAX_GPUS = 100_000
-QUOTA_HELP = "Guaranteed number of GPUs; null for no guarantee."
-LIMIT_HELP = "Maximum number of GPUs; null for no limit."
+QUOTA_HELP = "Guaranteed number of GPUs. Without it: no guarantee."
+LIMIT_HELP = "Maximum number of GPUs. Without it: no limit."
 SETTINGS = ("quota_gpus", "limit_gpus", "borrows", "weight")
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from remoting.cli.api_fields import Schema, fields_of, required_of
+
 Row = dict[str, Any]
-Schema = dict[str, Any]
+KEYS: dict[str, Schema] = {
+    "name": {"type": "string", "description": "Name."},
+    "node": {"type": "string", "description": "Name of the node."},
+    "index": {"type": "integer", "minimum": 0, "description": "Index of the GPU on its node."},
+}
+"""Fields that identify an object, and that no request sets."""
 
 
 @dataclass(frozen=True)
@@ -14,13 +21,17 @@ class Kind:
     """A kind of object: its collection, the permitted operations and its fields."""
 
     path: str
-    key: tuple[str, ...]
+    key: tuple[str, ...] = ("name",)
     """Fields that identify an object."""
-    fields: dict[str, Schema]
+    without: tuple[str, ...] = ()
+    """Fields that requests set and documents do not have, because no response shows them."""
     creatable: bool = True
     changeable: bool = True
-    required: tuple[str, ...] = ()
-    """Fields that a new object needs besides its key."""
+
+    @property
+    def fields(self) -> dict[str, Schema]:
+        sent = fields_of(self.path, *self.without)
+        return {name: sent.get(name) or KEYS[name] for name in self.key} | sent
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in self.key)
@@ -29,159 +40,16 @@ class Kind:
         return " ".join(str(row[name]) for name in self.key)
 
 
-def text(description: str) -> Schema:
-    return {"type": "string", "description": description}
-
-
-def texts(description: str, **rules: Any) -> Schema:
-    return {"type": "array", "items": {"type": "string", **rules}, "description": description}
-
-
-def number(description: str, **rules: Any) -> Schema:
-    return {"type": "number", "description": description, **rules}
-
-
-def whole(description: str, **rules: Any) -> Schema:
-    return {"type": "integer", "description": description, **rules}
-
-
-def truth(description: str) -> Schema:
-    return {"type": "boolean", "description": description}
-
-
-NAME = text("Name.")
-NOTES = text("Notes of the operators.")
-LABELS: Schema = {
-    "type": "object",
-    "additionalProperties": {"type": "string"},
-    "description": "Labels by key.",
-}
-GPUS = {"type": ["number", "null"], "minimum": 0}
-PLACE: Schema = {"type": ["string", "null"]}
-TIME = {"type": "string", "format": "date-time"}
 KINDS = {
-    "department": Kind("departments", ("name",), {"name": NAME}, changeable=False),
-    "project": Kind(
-        "projects",
-        ("name",),
-        {"name": NAME, "department": text("Name of the department."), "labels": LABELS},
-    ),
-    "pool": Kind(
-        "pools",
-        ("name",),
-        {
-            "name": NAME,
-            "labels": LABELS,
-            "policies": texts(
-                "Placement policies, in order of precedence.",
-                enum=["pack", "spread", "model_affinity", "exclusive"],
-            ),
-            "fallbacks": texts("Names of the pools to try after this one."),
-            "max_lifetime_seconds": whole("Longest lifetime; 0 for no limit.", minimum=0),
-            "max_idle_seconds": whole("Longest time without a launch; 0: no limit.", minimum=0),
-            "max_late_seconds": whole("Longest time of late work; 0: no limit.", minimum=0),
-            "network": text("Network whose addresses clients use first."),
-            "admit_new_gpus": truth("GPUs that nodes report later join by themselves."),
-            "required_isolation": {
-                "enum": ["any", "process", "namespaces", "full"],
-                "description": "Isolation that nodes need for new allocations.",
-            },
-            "projects": texts("Names of the projects that may use the pool; empty for all."),
-        },
-    ),
-    "quota": Kind(
-        "quotas",
-        ("subject_kind", "subject"),
-        {
-            "subject_kind": {"enum": ["user", "project", "department"]},
-            "subject": text("Name of the user, project or department."),
-            "quota_gpus": {**GPUS, "description": "Guaranteed number of GPUs."},
-            "limit_gpus": {**GPUS, "description": "Largest number of GPUs."},
-            "borrows": truth("May exceed the quota while capacity is idle."),
-            "weight": number("Share of idle capacity.", minimum=0.01, maximum=1000),
-        },
-    ),
-    "reservation": Kind(
-        "reservations",
-        ("name",),
-        {
-            "name": NAME,
-            "pool": text("Name of the pool."),
-            "project": text("Name of the project."),
-            "gpu_count": whole("Number of GPUs.", minimum=1, maximum=1024),
-            "percent": whole("Share of each GPU.", minimum=1, maximum=100),
-            "starts_at": {**TIME, "description": "Start, with a zone."},
-            "ends_at": {**TIME, "description": "End, with a zone."},
-            "allow_pending": truth("Accept more than the registered capacity."),
-        },
-        changeable=False,
-        required=("pool", "project", "gpu_count", "starts_at", "ends_at"),
-    ),
-    "site": Kind("sites", ("name",), {"name": NAME, "notes": NOTES}),
-    "node": Kind(
-        "nodes",
-        ("name",),
-        {
-            "name": NAME,
-            "labels": LABELS,
-            "notes": NOTES,
-            "site": text("Name of the site; empty for none."),
-        },
-        creatable=False,
-    ),
-    "gpu": Kind(
-        "gpus",
-        ("node", "index"),
-        {
-            "node": text("Name of the node."),
-            "index": whole("Index of the GPU on its node.", minimum=0),
-            "labels": LABELS,
-            "notes": NOTES,
-            "pool": text("Name of the pool; empty for none."),
-        },
-        creatable=False,
-    ),
-    "alarm-definition": Kind(
-        "alarm-definitions",
-        ("name",),
-        {
-            "name": NAME,
-            "notes": NOTES,
-            "enabled": truth("Whether it is evaluated."),
-            "severity": {"enum": ["info", "warning", "critical"]},
-            "object_kind": {"enum": ["appliance", "node", "gpu", "allocation"]},
-            "condition": {
-                "enum": [
-                    "state",
-                    "metric",
-                    "event",
-                    "xid",
-                    "certificate_age",
-                    "queue_wait",
-                    "idle_held",
-                ]
-            },
-            "states": texts("States that raise it."),
-            "metric": text("Name of the metric."),
-            "comparison": {"enum": ["above", "below"]},
-            "threshold": {"type": ["number", "null"], "description": "Limit."},
-            "clear_threshold": {"type": ["number", "null"], "description": "Limit to clear."},
-            "event_kind": text("Kind of the events."),
-            "xid_class": {"enum": ["", "memory", "bus", "engine", "application", "any"]},
-            "window_seconds": whole("Period in which events are counted.", minimum=0),
-            "raise_after_seconds": whole("How long the condition must hold.", minimum=0),
-            "clear_after_seconds": whole("How long it must not hold.", minimum=0),
-            "site": {**PLACE, "description": "Name of the site for which it holds."},
-            "node": {**PLACE, "description": "Name of the node for which it holds."},
-            "gpu": {**PLACE, "description": "Node and index of the GPU for which it holds."},
-            "pool": {**PLACE, "description": "Name of the pool for which it holds."},
-            "mail_users": texts("Names of users who get a mail."),
-            "webhook_url": text("Address that gets a POST."),
-            "script": text("Name of a script on the appliance."),
-            "enters_maintenance": truth("Whether the node is set into maintenance."),
-        },
-        required=("severity", "object_kind", "condition"),
-    ),
+    "department": Kind("departments", changeable=False),
+    "project": Kind("projects"),
+    "pool": Kind("pools"),
+    "quota": Kind("quotas", key=("subject_kind", "subject")),
+    "reservation": Kind("reservations", changeable=False),
+    "site": Kind("sites"),
+    "node": Kind("nodes", without=("networks",), creatable=False),
+    "gpu": Kind("gpus", key=("node", "index"), creatable=False),
+    "alarm-definition": Kind("alarm-definitions", without=("webhook_secret",)),
 }
 """In order of creation: pools refer to projects, nodes to sites, alarm definitions to all."""
 
@@ -196,10 +64,11 @@ def json_schema() -> Schema:
 
 
 def document_schema(name: str, kind: Kind) -> Schema:
+    needed = dict.fromkeys(["kind", *kind.key, *required_of(kind.path)])
     return {
         "type": "object",
         "title": name,
-        "required": ["kind", *kind.key, *kind.required],
+        "required": list(needed),
         "properties": {"kind": {"const": name}, **kind.fields},
         "additionalProperties": False,
     }

@@ -9,6 +9,8 @@ from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
 from remoting.cli.pool_commands import (
     POOL_COLUMNS,
+    QUOTA_SETTINGS,
+    RESERVATION_SETTINGS,
     PoolName,
     ReservationName,
     pool_app,
@@ -183,7 +185,7 @@ def reservation_show(reservation: ReservationName, output: Output = "table") -> 
         ("name", "owner", "state", "id"),
         lambda: page(api, "allocations", reservation_id=reservation_id),
     )
-    fields = ("pool", "project", "gpu_count", "percent", "starts_at", "ends_at", "id")
+    fields = [*RESERVATION_SETTINGS, "id"]
     print_sheet(f"Reservation {row['name']}", row, fields, [allocations], output)
 
 
@@ -202,6 +204,6 @@ def quota_show(
         ("name", "owner", "project", "gpu_count", "percent", "id"),
         lambda: page(api, "allocations", state="active", **(filters or {"project": ""})),
     )
-    fields = ("quota_gpus", "limit_gpus", "borrows", "weight", "id")
+    fields = [*QUOTA_SETTINGS, "id"]
     related = [allocations] if filters else []
     print_sheet(f"Quota of {kind} {name}", found, fields, related, output)

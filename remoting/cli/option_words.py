@@ -82,5 +82,9 @@ def place_of(pointer: str, names: dict[str, str]) -> str:
 
 
 def option_of(field: str, names: dict[str, str]) -> str | None:
-    parameter = OTHER_NAMES.get(field, field.removesuffix("_seconds"))
-    return names.get(field) or names.get(parameter)
+    return names.get(field) or names.get(parameter_of(field))
+
+
+def parameter_of(field: str) -> str:
+    """Return the name of the parameter that sets a field."""
+    return OTHER_NAMES.get(field, field.removesuffix("_seconds"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remoting.cli import api as rest
+from remoting.cli.api_fields import fields_of
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
 from remoting.cli.people_commands import (
@@ -40,7 +41,7 @@ def bindings(api: rest.Api, heading: str, **filters: str) -> Related:
 def quota(api: rest.Api, kind: str, name: str) -> Related:
     return Related(
         "Quota",
-        ("quota_gpus", "limit_gpus", "borrows", "weight"),
+        [*fields_of("quotas", "subject_kind", "subject")],
         lambda: [q for q in api.items("quotas", subject_kind=kind) if q["subject"] == name],
     )
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from remoting.cli.amounts import parse_whole_seconds
+from remoting.cli.api_fields import fields_of
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.field_options import field_options
 from remoting.cli.object_ids import described, row_of
 from remoting.cli.output import Output, client, show, show_one
 from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject, quota_of
@@ -23,107 +24,17 @@ reservation_app = typer.Typer(
     no_args_is_help=True, help="Manage reservations: GPUs kept for a project during a period."
 )
 
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        help="pack, spread, model_affinity or exclusive. Can be repeated, in order of precedence.",
-    ),
-]
-Fallbacks = Annotated[
-    list[str] | None,
-    typer.Option("--fallback", help="Pool to use when this one is full. Can be repeated."),
-]
-MaxLifetime = Annotated[
-    int | None,
-    typer.Option(
-        parser=parse_whole_seconds,
-        metavar="DURATION",
-        help="Maximum lifetime, for example 7d; 0 for no maximum.",
-    ),
-]
-MaxIdle = Annotated[
-    int | None,
-    typer.Option(
-        parser=parse_whole_seconds,
-        metavar="DURATION",
-        help="Maximum time without a launch or copy, for example 2h; 0 for no maximum.",
-    ),
-]
-MaxLate = Annotated[
-    int | None,
-    typer.Option(
-        parser=parse_whole_seconds,
-        metavar="DURATION",
-        help="Maximum time for which work may run beyond its turn while others wait, until its "
-        "session ends, for example 60s; 0 for no maximum.",
-    ),
-]
-ForProjects = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--project", help='Project that may use the pool. Can be repeated; "" admits all projects.'
-    ),
-]
-Network = Annotated[
-    str | None, typer.Option(help="Network whose node addresses clients use first.")
-]
-AdmitNewGpus = Annotated[
-    bool | None,
-    typer.Option(
-        "--admit-new-gpus/--hold-new-gpus",
-        help="Whether GPUs that enrolled nodes report later join the default pool by themselves.",
-    ),
-]
-RequiredIsolation = Annotated[
-    str | None,
-    typer.Option(
-        help="Isolation that nodes need for new allocations: any, process, namespaces or full."
-    ),
-]
 ReservationName = Annotated[
     str, typer.Argument(help="Id of the reservation, 8 or more of its first characters, or a name.")
 ]
 PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
-POOL_COLUMNS = [
-    "name",
-    "policies",
-    "fallbacks",
-    "max_lifetime_seconds",
-    "max_idle_seconds",
-    "max_late_seconds",
-    "network",
-    "admit_new_gpus",
-    "required_isolation",
-    "projects",
-    "id",
-]
-
-
-def pool_fields(
-    policy: list[str] | None,
-    fallback: list[str] | None,
-    max_lifetime: int | None,
-    max_idle: int | None,
-    max_late: int | None,
-    network: str | None,
-    admit_new_gpus: bool | None,
-    required_isolation: str | None,
-    project: list[str] | None,
-) -> dict[str, Any]:
-    fields = {
-        "policies": policy,
-        "fallbacks": fallback,
-        "max_lifetime_seconds": max_lifetime,
-        "max_idle_seconds": max_idle,
-        "max_late_seconds": max_late,
-        "network": network,
-        "admit_new_gpus": admit_new_gpus,
-        "required_isolation": required_isolation,
-    }
-    if project is not None:
-        fields["projects"] = [p for p in project if p]
-    return {key: value for key, value in fields.items() if value is not None}
+POOL_COLUMNS = ["name", *fields_of("pools", "name", "labels"), "id"]
+pool_options = field_options(
+    "pools", "name", flags={"admit_new_gpus": "--admit-new-gpus/--hold-new-gpus"}
+)
+QUOTA_SETTINGS = [*fields_of("quotas", "subject_kind", "subject")]
+QUOTA_COLUMNS = ["subject_kind", "subject", *QUOTA_SETTINGS]
+RESERVATION_SETTINGS = [*fields_of("reservations", "name", "allow_pending")]
 
 
 @pool_app.command("list")
@@ -133,65 +44,19 @@ def pool_list(output: Output = "table") -> None:
 
 
 @pool_app.command("create")
-def pool_create(
-    name: str,
-    policy: Policies = None,
-    fallback: Fallbacks = None,
-    max_lifetime: MaxLifetime = None,
-    max_idle: MaxIdle = None,
-    max_late: MaxLate = None,
-    network: Network = None,
-    admit_new_gpus: AdmitNewGpus = None,
-    required_isolation: RequiredIsolation = None,
-    project: ForProjects = None,
-) -> None:
+@pool_options
+def pool_create(name: str, **values: Any) -> None:
     """Create a pool and print its id."""
-    fields = pool_fields(
-        policy,
-        fallback,
-        max_lifetime,
-        max_idle,
-        max_late,
-        network,
-        admit_new_gpus,
-        required_isolation,
-        project,
-    )
-    typer.echo(client().request("POST", "pools", {"name": name} | fields)["id"])
+    typer.echo(client().request("POST", "pools", {"name": name} | values)["id"])
 
 
 @pool_app.command("set")
-def pool_set(
-    name: PoolName,
-    policy: Policies = None,
-    fallback: Fallbacks = None,
-    max_lifetime: MaxLifetime = None,
-    max_idle: MaxIdle = None,
-    max_late: MaxLate = None,
-    network: Network = None,
-    admit_new_gpus: AdmitNewGpus = None,
-    required_isolation: RequiredIsolation = None,
-    project: ForProjects = None,
-    output: Output = "table",
-) -> None:
+@pool_options
+def pool_set(name: PoolName, output: Output = "table", **values: Any) -> None:
     """Change a pool. Options that are not given keep their values."""
     api = client()
-    changes = pool_fields(
-        policy,
-        fallback,
-        max_lifetime,
-        max_idle,
-        max_late,
-        network,
-        admit_new_gpus,
-        required_isolation,
-        project,
-    )
-    show_one(
-        api.request("PATCH", f"pools/{api.find_by_name('pools', name)['id']}", changes),
-        POOL_COLUMNS,
-        output,
-    )
+    path = f"pools/{api.find_by_name('pools', name)['id']}"
+    show_one(api.request("PATCH", path, values), POOL_COLUMNS, output)
 
 
 @pool_app.command("delete")
@@ -223,42 +88,22 @@ def pool_defragment(name: PoolName, output: Output = "table") -> None:
 @quota_app.command("list")
 def quota_list(output: Output = "table") -> None:
     """List quotas."""
-    show(
-        client().items("quotas"),
-        ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight", "id"],
-        output,
-    )
+    show(client().items("quotas"), [*QUOTA_COLUMNS, "id"], output)
 
 
 @quota_app.command("set")
-def quota_set(
-    subject: QuotaSubject,
-    quota: Annotated[
-        float | None, typer.Option(min=0, help="Guaranteed number of GPUs, for example 2.5.")
-    ] = None,
-    limit: Annotated[float | None, typer.Option(min=0, help="Maximum number of GPUs.")] = None,
-    borrows: Annotated[
-        bool | None, typer.Option(help="May exceed its quota while other quotas are unused.")
-    ] = None,
-    weight: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="Relative share of GPUs beyond all quotas."),
-    ] = None,
-) -> None:
+@field_options("quotas", "subject_kind", "subject")
+def quota_set(subject: QuotaSubject, **values: Any) -> None:
     """Create or change a quota. Options that are not given keep their values."""
     kind, name = parse_subject(subject)
     api = client()
     existing = quota_of(api.items("quotas"), subject)
-    options = {"quota_gpus": quota, "limit_gpus": limit, "borrows": borrows, "weight": weight}
-    body = {key: value for key, value in options.items() if value is not None}
     row = (
-        api.request("PATCH", f"quotas/{existing['id']}", body)
+        api.request("PATCH", f"quotas/{existing['id']}", values)
         if existing
-        else api.request("POST", "quotas", body | {"subject_kind": kind, "subject": name})
+        else api.request("POST", "quotas", values | {"subject_kind": kind, "subject": name})
     )
-    show(
-        [row], ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight"], "table"
-    )
+    show([row], QUOTA_COLUMNS, "table")
 
 
 @quota_app.command("delete")
@@ -276,11 +121,7 @@ def quota_delete(
 @reservation_app.command("list")
 def reservation_list(output: Output = "table") -> None:
     """List reservations."""
-    show(
-        client().items("reservations"),
-        ["name", "pool", "project", "gpu_count", "percent", "starts_at", "ends_at", "id"],
-        output,
-    )
+    show(client().items("reservations"), ["name", *RESERVATION_SETTINGS, "id"], output)
 
 
 @reservation_app.command("create")

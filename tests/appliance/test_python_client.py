@@ -20,7 +20,7 @@ import pytest
 from appliance.accounts.models import User
 from busbar_client import Client, ClientError, Problem, Unreachable
 from busbar_client.connection import BUSY_SECONDS, texts
-from deploy.client_code import modules
+from deploy.client_code import files
 from deploy.client_contents import python_client
 from deploy.client_wheel import ANY, build
 from deploy.supervisor import ROOT
@@ -54,8 +54,8 @@ def client(cast: Cast, client_of: Clients) -> Iterator[Client]:
         yield made
 
 
-def test_modules_are_those_of_the_openapi_document() -> None:
-    for name, text in modules().items():
+def test_files_are_those_of_the_openapi_document() -> None:
+    for name, text in files().items():
         assert (ROOT / "busbar_client" / name).read_text() == text
 
 

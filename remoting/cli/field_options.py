@@ -1,0 +1,86 @@
+"""Options for the fields of an object: names, types and help from the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
+
+import typer
+
+from remoting.cli.amounts import parse_whole_seconds
+from remoting.cli.api_fields import Schema, fields_of
+from remoting.cli.option_words import parameter_of
+
+Command = Callable[..., None]
+TYPES: dict[str, Any] = {
+    "array": list[str],
+    "boolean": bool,
+    "integer": int,
+    "number": float,
+    "string": str,
+}
+DURATION: dict[str, Any] = {"parser": parse_whole_seconds, "metavar": "DURATION"}
+
+
+def field_options(
+    collection: str, *without: str, flags: Mapping[str, str] | None = None
+) -> Callable[[Command], Command]:
+    """Give a command an option for each field of a collection but those in `without` and maps.
+
+    The command takes the values that were given, by the names of the fields, as `**values`. `flags`
+    are the names of switches that are not called like their field.
+    """
+    fields = {
+        name: schema
+        for name, schema in fields_of(collection, *without).items()
+        if schema["type"] != "object"
+    }
+    options = [option_for(name, schema, (flags or {}).get(name)) for name, schema in fields.items()]
+    names = {parameter_of(name): name for name in fields}
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            values = {name: given.pop(option) for option, name in names.items()}
+            command(**given, **{n: texts(v) for n, v in values.items() if v is not None})
+
+        found = signature(command, eval_str=True)
+        own = [p for p in found.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        optional = [p for p in own if p.default is not Parameter.empty]
+        needed = [p for p in own if p.default is Parameter.empty]
+        parameters = [*needed, *options, *optional]
+        run.__signature__ = found.replace(  # type: ignore[attr-defined]
+            parameters=[p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
+        )
+        return run
+
+    return decorate
+
+
+def option_for(name: str, schema: Schema, flag: str | None) -> Parameter:
+    """Return the parameter of a command that sets a field."""
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    more = DURATION if name.endswith("_seconds") else {}
+    default = typer.Option(None, *([flag] if flag else []), help=help_of(name, schema), **more)
+    kind = TYPES[kinds[0]] | None
+    return Parameter(parameter_of(name), Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def help_of(name: str, schema: Schema) -> str:
+    """Return the description of a field, with what it says to programs in other ways."""
+    text: str = schema["description"]
+    values = [value for value in schema.get("items", schema).get("enum", ()) if value]
+    if not all(value in text for value in values):
+        text += f" One of {', '.join(values)}."
+    if name.endswith("_seconds"):
+        text += " For example 90s, 8h or 7d."
+    if schema["type"] == "array":
+        text += " Can be repeated." if schema.get("minItems") else ' Can be repeated; "" for none.'
+    return text
+
+
+def texts(value: Any) -> Any:
+    """Return the texts of a list that are not empty, any other value unchanged."""
+    return [item for item in value if item] if isinstance(value, list) else value
