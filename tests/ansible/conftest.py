@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT
+from deploy.collection import write_collection
 from tests.ansible.commands import BIN, environment
 from tests.ansible.module_runner import RunModule, module_runner
 from tests.fleet.conftest import Appliance, appliance, machine, session_appliance
@@ -20,8 +20,10 @@ __all__ = ["appliance", "machine", "session_appliance"]
 def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build and install the collection offline, and return its folder."""
     folder = tmp_path_factory.mktemp("collections")
+    source = folder / "source"
+    write_collection(source)
     run: list[str | Path] = [BIN / "ansible-galaxy", "collection"]
-    build = [*run, "build", "--output-path", folder, ROOT / "ansible"]
+    build = [*run, "build", "--output-path", folder, source]
     archive = folder / "busbar-pool-0.2.0.tar.gz"
     install = [*run, "install", "--offline", "--no-deps", "-p", folder, archive]
     for command in (build, install):

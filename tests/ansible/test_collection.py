@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import ROOT, wait_for
+from deploy.collection import write_collection
+from deploy.supervisor import wait_for
 from tests.ansible.commands import BIN, environment
 from tests.ansible.module_runner import RunModule, module_runner
 from tests.fleet.conftest import Appliance, needs_root
@@ -258,7 +259,7 @@ def test_module_cordons_labels_and_removes_with_check_mode_and_diff(
 
 def test_collection_passes_ansible_lint(collections: Path) -> None:
     folder = collections / "lint" / "ansible_collections" / "busbar" / "pool"
-    shutil.copytree(ROOT / "ansible", folder)
+    write_collection(folder)
     env = environment(collections, ANSIBLE_COLLECTIONS_PATH=str(collections / "lint"), NO_COLOR="1")
     done = subprocess.run(
         [BIN / "ansible-lint", "--offline", "--profile", "production"],

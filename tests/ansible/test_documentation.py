@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.supervisor import ROOT
+from deploy.collection import module_names
 from tests.ansible.module_runner import load_plugin
 
-MODULES = sorted(path.stem for path in (ROOT / "ansible/plugins/modules").glob("*.py"))
 FACTS = ("type", "required", "choices", "elements", "default")
 Options = dict[str, dict[str, Any]]
 
@@ -35,7 +34,7 @@ def documented_options(collections: Path, module: str) -> Options:
     return facts_of(options)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", module_names())
 def test_documentation_of_module_describes_the_accepted_options(
     collections: Path, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

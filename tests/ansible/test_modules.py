@@ -75,7 +75,7 @@ CASES = [
     Case("reservation", {"name": "course", **RESERVATION, **TIMES}),
     Case(
         "pool",
-        {"name": "a100", "projects": ["vision", "default"], **LIMITS},
+        {"name": "a100", "projects": ["vision", "default"], "labels": {"rack": 12}, **LIMITS},
         {"fallbacks": ["default"], "max_idle_seconds": 0, "max_late_seconds": 0, "projects": []},
     ),
     Case(

@@ -10,19 +10,19 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import (
 from ansible_collections.busbar.pool.plugins.module_utils.resource import connect
 
 
-def list_objects(key, path, filters, extend=None, options=None, queries=lambda params: [""]):
+def list_objects(key, path, filters, states=None, extend=None):
     """Run a module that returns as `key` the objects that have the values of the filters.
 
-    `extend` takes the appliance and an object, and returns the object with more fields. `queries`
-    takes the options, and returns the queries whose results are filtered. `options` are those
-    that are no filters.
+    `states` is the option for the states of the objects. `extend` takes the appliance and an
+    object, and returns the object with more fields.
     """
-    spec = {**appliance_argument_spec(), **filters, **(options or {})}
+    spec = {**appliance_argument_spec(), **filters, **({"states": states} if states else {})}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     wanted = {f: module.params[f] for f in filters if module.params[f] is not None}
+    queries = [f"state={state}" for state in module.params["states"]] if states else [""]
     appliance = connect(module)
     try:
-        found = [row for query in queries(module.params) for row in appliance.items(path, query)]
+        found = [row for query in queries for row in appliance.items(path, query)]
         rows = [row for row in found if all(row[f] == value for f, value in wanted.items())]
         if extend is not None:
             rows = [extend(appliance, row) for row in rows]

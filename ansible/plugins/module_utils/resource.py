@@ -43,6 +43,15 @@ def state_argument_spec(**options):
     return spec
 
 
+def label_texts(options, params):
+    """Return the options that are labels with their values as texts, as the appliance has them."""
+    return {
+        name: {key: str(value) for key, value in params[name].items()}
+        for name, option in options.items()
+        if option["type"] == "dict" and params[name] is not None
+    }
+
+
 def parse_time(text):
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
@@ -209,6 +218,7 @@ def manage(kind, options, prepare=None, settle=None, finish=None, **rules):
     module = AnsibleModule(
         argument_spec=state_argument_spec(**options), supports_check_mode=True, **rules
     )
+    module.params.update(label_texts(options, module.params))
     appliance = connect(module)
     try:
         if prepare is not None:
