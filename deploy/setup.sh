@@ -225,7 +225,7 @@ install_npm_packages() {
 
 build_console() {
   install_npm_packages
-  inputs=$(fingerprint frontend docs/openapi.yaml '(' -name node_modules -o -name dist -o -name schema.d.ts ')' -prune -o)
+  inputs=$(fingerprint frontend docs/openapi.yaml busbar_client/fields.json '(' -name node_modules -o -name dist -o -path frontend/src/api/schema.d.ts -o -path frontend/src/api/fields.json ')' -prune -o)
   unchanged "$ROOT/build/stamps/console" "$inputs" && [ -f "$console/dist/index.html" ] && return 0
   say "set-up: building the console"
   rm -f "$ROOT/build/stamps/console"

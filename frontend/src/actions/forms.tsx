@@ -1,9 +1,7 @@
 // Dialogs of the actions that need values.
 import { ClipboardCopy } from "@patternfly/react-core";
 import { refresh } from "../api/cache";
-import type { Schema } from "../api/client";
 import { MODES, type Mode, resizeCurl } from "../model/allocationRequest";
-import { shellLine } from "../model/shellLine";
 import type { Actionable } from "../model/kinds";
 import { labelLines, labelsOf } from "../model/labels";
 import { type Key, coded, t } from "../text/text";
@@ -12,6 +10,7 @@ import type { Field, FormValues } from "../ui/fields";
 import { openDialog } from "./dialogs";
 import { type Edit, openEdit } from "./edit";
 import { openForm } from "./openForm";
+import { POOL_FIELDS, WIDER_POOL_FIELDS, poolSettings, poolValues } from "./poolFields";
 import { mayEverywhere } from "./queries";
 import * as send from "./requests";
 
@@ -119,75 +118,9 @@ export const RESIZING = (id: string): Edit<"allocations"> => ({
   command: (size) => resizeCurl(id, size, location.origin),
 });
 
-const POLICIES = ["pack", "spread", "model_affinity", "exclusive"] as const;
-const ISOLATION = ["any", "process", "namespaces", "full"] as const;
-export const POOL_FIELDS: Field[] = [
-  { name: "policies", label: "field.policies", type: "checks", options: POLICIES },
-  { name: "projects", label: "field.projects", type: "text", help: "help.projects" },
-  { name: "fallbacks", label: "field.fallbacks", type: "text", help: "help.fallbacks" },
-  {
-    name: "max_lifetime_seconds",
-    label: "field.maxLifetime",
-    type: "number",
-    help: "help.seconds",
-  },
-  { name: "max_idle_seconds", label: "field.maxIdle", type: "number", help: "help.seconds" },
-  { name: "max_late_seconds", label: "field.maxLate", type: "number", help: "help.maxLate" },
-  { name: "required_isolation", label: "field.isolation", type: "select", options: ISOLATION },
-  { name: "admit_new_gpus", label: "field.admitNew", type: "switch" },
-];
-/** What a role in one pool permits to change: the others affect more than the pool. */
-const OWN_POOL_FIELDS = [
-  "policies",
-  "max_lifetime_seconds",
-  "max_idle_seconds",
-  "max_late_seconds",
-];
-const words = (value: unknown) =>
-  text(value)
-    .split(/[\s,]+/)
-    .filter(Boolean);
-
-export function poolValues(pool: Partial<Schema<"Pool">>): FormValues {
-  return {
-    policies: (pool.policies as string[]) ?? [],
-    projects: (pool.projects ?? []).join(" "),
-    fallbacks: (pool.fallbacks ?? []).join(" "),
-    max_lifetime_seconds: String(pool.max_lifetime_seconds ?? ""),
-    max_idle_seconds: String(pool.max_idle_seconds ?? ""),
-    max_late_seconds: String(pool.max_late_seconds ?? ""),
-    required_isolation: pool.required_isolation ?? "any",
-    admit_new_gpus: pool.admit_new_gpus ?? false,
-  };
-}
-export function poolSettings(v: FormValues): Schema<"PatchedPoolSettings"> {
-  return {
-    policies: v.policies as NonNullable<Schema<"PatchedPoolSettings">["policies"]>,
-    projects: words(v.projects),
-    fallbacks: words(v.fallbacks),
-    max_lifetime_seconds: Number(text(v.max_lifetime_seconds)),
-    max_idle_seconds: Number(text(v.max_idle_seconds)),
-    max_late_seconds: Number(text(v.max_late_seconds)),
-    required_isolation: (text(v.required_isolation) || "any") as "any",
-    admit_new_gpus: Boolean(v.admit_new_gpus),
-  };
-}
-const duration = (value: unknown) => (text(value) ? `${text(value)}s` : "");
-/** The command that creates a pool of these values. */
-export const poolCommand = (v: FormValues): string =>
-  shellLine(["busbar", "pool", "create", text(v.name) || "NAME"], {
-    policy: v.policies,
-    project: words(v.projects),
-    fallback: words(v.fallbacks),
-    "max-lifetime": duration(v.max_lifetime_seconds),
-    "max-idle": duration(v.max_idle_seconds),
-    "max-late": duration(v.max_late_seconds),
-    "required-isolation": v.required_isolation === "any" ? "" : v.required_isolation,
-    "admit-new-gpus": v.admit_new_gpus,
-  });
 export async function editPool(x: Actionable) {
   const isOwn = !(await mayEverywhere("pools.manage"));
-  const fields = isOwn ? POOL_FIELDS.filter((f) => OWN_POOL_FIELDS.includes(f.name)) : POOL_FIELDS;
+  const fields = POOL_FIELDS.filter((f) => !(isOwn && WIDER_POOL_FIELDS.includes(f.name)));
   const edit: Edit<"pools"> = { fields, values: poolValues, settings: poolSettings };
   const dialog = isOwn ? { description: t("pool.ownSettings") } : {};
   return openEdit("pools", x, edit, "action.edit", dialog);

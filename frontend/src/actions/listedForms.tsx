@@ -1,8 +1,10 @@
 // Dialogs of the actions on objects that only lists show.
 import type { Schema } from "../api/client";
+import apiFields from "../api/fields.json";
 import type { Actionable } from "../model/kinds";
 import { t } from "../text/text";
-import type { Field, FormValues } from "../ui/fields";
+import type { Field } from "../ui/fields";
+import { apiForm } from "./apiForm";
 import { requestOf, valuesOf, FIELDS as DEFINITION_FIELDS } from "./definitionForm";
 import { openEdit } from "./edit";
 import { NOTES, renamer } from "./forms";
@@ -22,29 +24,16 @@ export const editRole = (x: Actionable) =>
     settings: (v) => ({ privileges: v.privileges as Schema<"RoleRequest">["privileges"] }),
   });
 
-export const QUOTA_FIELDS: Field[] = [
-  { name: "quota_gpus", label: "quota.guaranteed", type: "number", help: "quota.guaranteedHelp" },
-  { name: "limit_gpus", label: "quota.limit", type: "number", help: "quota.limitHelp" },
-  { name: "borrows", label: "quota.borrows", type: "switch" },
-  { name: "weight", label: "quota.weight", type: "number" },
-];
-const numberOrNull = (value: unknown) => (text(value) ? Number(text(value)) : null);
-export const quotaSettings = (v: FormValues): Schema<"PatchedQuotaSettings"> => ({
-  quota_gpus: numberOrNull(v.quota_gpus),
-  limit_gpus: numberOrNull(v.limit_gpus),
-  borrows: Boolean(v.borrows),
-  ...(text(v.weight) ? { weight: Number(text(v.weight)) } : {}),
-});
+const QUOTA = apiForm<Schema<"Quota">, Schema<"PatchedQuotaSettings">>(
+  apiFields.quotas.properties,
+  { texts: "quota", without: ["subject_kind", "subject"] },
+);
+export const { fields: QUOTA_FIELDS, requestOf: quotaSettings } = QUOTA;
 export const editQuota = (x: Actionable) =>
   openEdit("quotas", x, {
     // A new quota has a default weight, but there is no request that empties it.
     fields: QUOTA_FIELDS.map((f) => (f.name === "weight" ? { ...f, required: true } : f)),
-    values: (quota) => ({
-      quota_gpus: String(quota.quota_gpus ?? ""),
-      limit_gpus: String(quota.limit_gpus ?? ""),
-      borrows: quota.borrows ?? true,
-      weight: String(quota.weight ?? ""),
-    }),
+    values: QUOTA.valuesOf,
     settings: quotaSettings,
   });
 

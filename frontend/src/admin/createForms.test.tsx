@@ -42,14 +42,15 @@ test("the command of a new pool has every setting of the form", async () => {
     max_lifetime_seconds: "3600",
     max_idle_seconds: "60",
     max_late_seconds: "30",
+    network: "fabric",
     required_isolation: "full",
   });
   fireEvent.click(screen.getByRole("checkbox", { name: "exclusive" }));
   fireEvent.click(screen.getByRole("switch"));
   expect(command()).toBe(
-    "busbar pool create 'big lab' --policy exclusive --project night --project day" +
-      " --fallback default --max-lifetime 3600s --max-idle 60s --max-late 30s" +
-      " --required-isolation full --admit-new-gpus",
+    "busbar pool create 'big lab' --policy exclusive --fallback default --max-lifetime 3600s" +
+      " --max-idle 60s --max-late 30s --network fabric --admit-new-gpus" +
+      " --required-isolation full --project night --project day",
   );
 });
 

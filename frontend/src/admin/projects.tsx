@@ -1,6 +1,6 @@
 // Panes of pools, projects, departments, quotas and reservations.
-import { POOL_FIELDS, poolCommand, poolSettings } from "../actions/forms";
 import { QUOTA_FIELDS, quotaSettings } from "../actions/listedForms";
+import { POOL_FIELDS, poolCommand, poolSettings } from "../actions/poolFields";
 import { createPool } from "../actions/requests";
 import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
 import type { RowOf } from "../api/lists";
@@ -27,7 +27,7 @@ export function PoolsPane() {
         { id: "name", label: "field.name", value: (p) => p.name },
         {
           id: "policies",
-          label: "field.policies",
+          label: "poolField.policies",
           value: (p) => ((p.policies as string[]) ?? []).join(", "),
         },
         {
@@ -35,7 +35,11 @@ export function PoolsPane() {
           label: "tree.projects",
           value: (p) => p.projects.join(", ") || t("pool.allProjects"),
         },
-        { id: "isolation", label: "field.isolation", value: (p) => p.required_isolation ?? "any" },
+        {
+          id: "isolation",
+          label: "poolField.required_isolation",
+          value: (p) => p.required_isolation ?? "any",
+        },
       ]}
       target={(p) => ({ kind: "pools", id: p.id, name: p.name })}
       create={{
@@ -135,8 +139,8 @@ const QUOTA_COLUMNS: Column<RowOf<"quotas">>[] = [
     label: "quota.subject",
     value: (q) => `${t(`quota.${q.subject_kind}`)} ${q.subject ?? ""}`,
   },
-  { id: "quota", label: "quota.guaranteed", value: (q) => limit(q.quota_gpus) },
-  { id: "limit", label: "quota.limit", value: (q) => limit(q.limit_gpus) },
+  { id: "quota", label: "quota.quota_gpus", value: (q) => limit(q.quota_gpus) },
+  { id: "limit", label: "quota.limit_gpus", value: (q) => limit(q.limit_gpus) },
   {
     id: "borrows",
     label: "quota.borrows",

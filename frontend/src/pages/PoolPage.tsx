@@ -1,5 +1,6 @@
 // Workspace of a pool.
 import { useQuery } from "@tanstack/react-query";
+import { poolProperties } from "../actions/poolFields";
 import { AccessPane } from "../admin/AccessPane";
 import { Detail } from "../admin/useDetail";
 import { AllocationTable } from "../allocations/AllocationTable";
@@ -7,7 +8,6 @@ import { type Pool, type Schema, api, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 import { GpuTable } from "../fleet/GpuTable";
 import { hasEnded } from "../model/allocationNames";
-import { number } from "../model/format";
 import { ObjectLink, useNames } from "../tables/ObjectLink";
 import { ObjectActivity } from "../tasks/ObjectActivity";
 import { counted, t } from "../text/text";
@@ -15,19 +15,8 @@ import { Panel } from "../ui/Panel";
 import { Properties, type Property } from "../ui/Properties";
 import { Loaded, Permitted, QueryState } from "../ui/states";
 
-const seconds = (value: number | null | undefined) =>
-  value == null ? t("common.none") : t("pool.seconds", { seconds: number(value) });
-
 const properties = (p: Pool): Property[] => [
-  [t("field.policies"), ((p.policies as string[]) ?? []).join(", ")],
-  [t("tree.projects"), p.projects.join(", ") || t("pool.allProjects")],
-  [t("field.fallbacks"), p.fallbacks.join(", ")],
-  [t("pool.maxLifetime"), seconds(p.max_lifetime_seconds)],
-  [t("pool.maxIdle"), seconds(p.max_idle_seconds)],
-  [t("pool.maxLate"), seconds(p.max_late_seconds)],
-  [t("field.isolation"), p.required_isolation],
-  [t("pool.network"), p.network],
-  [t("field.admitNew"), t(p.admit_new_gpus ? "common.yes" : "common.no")],
+  ...poolProperties(p),
   [t("simulated.label"), t(p.simulated ? "common.yes" : "common.no")],
 ];
 

@@ -93,10 +93,6 @@ export const accessTexts = {
   ],
   "pool.allProjects": ["all projects", "所有项目"],
   "pool.seconds": ["{seconds} s", "{seconds} 秒"],
-  "pool.maxLifetime": ["Longest lifetime", "最长使用时间"],
-  "pool.maxIdle": ["Longest idle time", "最长空闲时间"],
-  "pool.maxLate": ["Longest time of late work", "工作超时的最长时间"],
-  "pool.network": ["Network", "网络"],
   "pool.defrag": ["Defragmentation", "碎片整理"],
   "pool.defragText": [
     "{now} GPUs are wholly free. Moving the following allocations would make it {after}.",
@@ -112,13 +108,13 @@ export const accessTexts = {
   "quota.project": ["project", "项目"],
   "quota.department": ["department", "部门"],
   "quota.user": ["user", "用户"],
-  "quota.guaranteed": ["Quota, GPUs", "配额(GPU)"],
-  "quota.guaranteedHelp": [
+  "quota.quota_gpus": ["Quota, GPUs", "配额(GPU)"],
+  "quotaHelp.quota_gpus": [
     "Share that others cannot keep. Empty: none",
     "他人不能占用的份额。留空:无",
   ],
-  "quota.limit": ["Limit, GPUs", "上限(GPU)"],
-  "quota.limitHelp": ["Never more than this. Empty: no limit", "不能超过此值。留空:不限制"],
+  "quota.limit_gpus": ["Limit, GPUs", "上限(GPU)"],
+  "quotaHelp.limit_gpus": ["Never more than this. Empty: no limit", "不能超过此值。留空:不限制"],
   "quota.borrows": ["May borrow idle GPUs", "可借用闲置 GPU"],
   "quota.weight": ["Weight", "权重"],
   "quota.create": ["Create quota", "创建配额"],

@@ -74,7 +74,7 @@ export const alarmTexts = {
   "alarmField.metric": ["Metric", "指标"],
   "alarmField.comparison": ["Comparison", "比较"],
   "alarmField.threshold": ["Threshold", "阈值"],
-  "alarmField.thresholdHelp": [
+  "alarmFieldHelp.threshold": [
     "Limit of the metric, number of events, or seconds of the other conditions.",
     "指标的限值、事件的数量,或其他条件的秒数。",
   ],

@@ -6,7 +6,7 @@ import { coded, counted, setLanguage, t } from "./text";
 const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort();
 /** Keys with these beginnings are built from codes of the appliance or from names. */
 const BUILT =
-  /^(kind|health|allocationState|taskState|task\.\w+|event\.\w+|privilege|source|loss\.text|hold|metric|chart|capacity|tree|dock|quota|rotation|resize|suspension|compute_mode|enforcement|severity|alarmState|alarmStep|condition|alarmField)\./;
+  /^(kind|health|allocationState|taskState|task\.\w+|event\.\w+|privilege|source|loss\.text|hold|metric|chart|capacity|tree|dock|quota|quotaHelp|rotation|resize|suspension|compute_mode|enforcement|severity|alarmState|alarmStep|condition|alarmField|alarmFieldHelp|poolField|poolFieldHelp)\./;
 
 const SOURCES = import.meta.glob<string>(["../**/*.{ts,tsx}", "!../text/**"], {
   query: "?raw",

@@ -53,6 +53,11 @@ export function t(key: Key, values: Values = {}): string {
   return fill(catalogue[key][language === "zh" ? 1 : 0], values);
 }
 
+/** A text of the catalogue, or one that is made of several. */
+export type Phrase = Key | (() => string);
+export const say = (phrase: Phrase): string =>
+  typeof phrase === "function" ? phrase() : t(phrase);
+
 /** Return a text with a number in its singular or plural form. */
 export function counted(key: CountedKey, count: number, values: Values = {}): string {
   const form = new Intl.PluralRules(locale()).select(count) === "one" ? "one" : "other";

@@ -1,6 +1,6 @@
 // The part of a form about fields that another user has changed too: it shows both values.
 import { Alert, FormGroup, Radio } from "@patternfly/react-core";
-import { t } from "../text/text";
+import { say, t } from "../text/text";
 import { type Field, type FieldValue, type FormValues, isSame } from "./fields";
 
 interface Disputed {
@@ -56,7 +56,7 @@ export function ConflictChoice({ conflict, values, choose }: ChoiceProps) {
           <FormGroup
             key={field.name}
             role="radiogroup"
-            label={t(field.label)}
+            label={say(field.label)}
             fieldId={`conflict-${field.name}`}
           >
             {SIDES.map(([side, text]) => (

@@ -14,7 +14,7 @@ import {
   ModalHeader,
 } from "@patternfly/react-core";
 import { type ComponentProps, type FormEvent, type ReactNode, useState } from "react";
-import { t } from "../text/text";
+import { say, t } from "../text/text";
 import { Conflict, ConflictChoice } from "./Conflict";
 import { type Field, FieldInput, type FieldValue, type FormValues } from "./fields";
 
@@ -69,7 +69,7 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
 function FormField({ field, ...input }: ComponentProps<typeof FieldInput>) {
   return (
     <FormGroup
-      label={t(field.label)}
+      label={say(field.label)}
       fieldId={`field-${field.name}`}
       isRequired={field.required}
       role={field.type === "checks" ? "group" : undefined}
@@ -78,7 +78,7 @@ function FormField({ field, ...input }: ComponentProps<typeof FieldInput>) {
       {field.help && (
         <FormHelperText>
           <HelperText>
-            <HelperTextItem>{t(field.help)}</HelperTextItem>
+            <HelperTextItem>{say(field.help)}</HelperTextItem>
           </HelperText>
         </FormHelperText>
       )}

@@ -9,7 +9,7 @@ import {
 } from "@patternfly/react-core";
 import { useQuery } from "@tanstack/react-query";
 import { type ListName, listQuery } from "../api/lists";
-import { type Key, t } from "../text/text";
+import { type Key, type Phrase, say, t } from "../text/text";
 
 export type FieldValue = string | boolean | string[];
 export type FormValues = Record<string, FieldValue>;
@@ -18,11 +18,11 @@ export const isSame = (a: FieldValue | undefined, b: FieldValue | undefined) =>
 
 export interface Field {
   name: string;
-  label: Key;
+  label: Phrase;
   /** `labels` are lines of KEY=VALUE; `names` offers the names of a list. */
   type: "text" | "number" | "area" | "labels" | "switch" | "select" | "names" | "checks" | "moment";
   required?: boolean;
-  help?: Key;
+  help?: Phrase;
   options?: readonly string[];
   /** What a choice shows for an option, in place of the option. */
   textOf?: (option: string) => string;
@@ -94,7 +94,7 @@ export function FieldInput(props: InputProps) {
       <Switch
         id={id}
         isChecked={Boolean(value)}
-        aria-label={t(field.label)}
+        aria-label={say(field.label)}
         onChange={(_, on) => onChange(on)}
       />
     );
