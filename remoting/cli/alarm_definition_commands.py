@@ -10,6 +10,7 @@ from remoting.cli.api_fields import fields_of
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.field_options import field_options
+from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show, show_one
 from remoting.cli.sheet import print_sheet
 
@@ -76,6 +77,6 @@ def definition_set(
 def definition_delete(name: Name, yes: Yes = False) -> None:
     """Delete an alarm definition and clear its alarms. Those of the product can be disabled."""
     api = client()
-    path = f"{PATH}/{api.find_by_name(PATH, name)['id']}"
+    path = path_of(api, PATH, name)
     confirm_deletion(f"alarm definition {name}", "its rules; its alarms are cleared", yes)
     api.request("DELETE", path)

@@ -12,6 +12,7 @@ from remoting.cli.amounts import parse_duration
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.label_options import LabelFilter, Labels, apply_label_changes
+from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show, show_one
 from remoting.cli.prompts import PasswordStdin
 
@@ -87,7 +88,7 @@ def node_add(
 def node_remove(name: NodeName, yes: Yes = False) -> None:
     """Remove a node from the inventory. Fails while allocations use it."""
     api = client()
-    path = f"nodes/{api.find_by_name('nodes', name)['id']}"
+    path = path_of(api, "nodes", name)
     gpus = sum(row["node"] == name for row in api.items("gpus"))
     confirm_deletion(f"node {name}", f"its certificates, labels, notes and {gpus} GPUs", yes)
     api.request("DELETE", path)
@@ -132,7 +133,7 @@ def node_set(
         if value is not None
     }
     show_one(
-        api.request("PATCH", f"nodes/{api.find_by_name('nodes', name)['id']}", changes),
+        api.request("PATCH", path_of(api, "nodes", name), changes),
         ["name", "site", "notes"],
         output,
     )
@@ -142,25 +143,21 @@ def node_set(
 def node_cordon(name: NodeName) -> None:
     """Exclude a node from placement. Existing allocations stay."""
     api = client()
-    typer.echo(
-        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/cordon")["state"]
-    )
+    typer.echo(api.request("POST", f"{path_of(api, 'nodes', name)}/cordon")["state"])
 
 
 @node_app.command("uncordon")
 def node_uncordon(name: NodeName) -> None:
     """Include a cordoned node in placement again."""
     api = client()
-    typer.echo(
-        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/uncordon")["state"]
-    )
+    typer.echo(api.request("POST", f"{path_of(api, 'nodes', name)}/uncordon")["state"])
 
 
 @node_app.command("unlock")
 def node_unlock(name: NodeName) -> None:
     """Unlock a node whose identity was copied, after the copy has been removed."""
     api = client()
-    api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/unlock")
+    api.request("POST", f"{path_of(api, 'nodes', name)}/unlock")
     typer.echo(f"Node {name} is unlocked.")
 
 
@@ -180,7 +177,7 @@ def node_maintenance(
     api = client()
     task = api.request(
         "POST",
-        f"nodes/{api.find_by_name('nodes', name)['id']}/enter-maintenance",
+        f"{path_of(api, 'nodes', name)}/enter-maintenance",
         {"grace_seconds": grace},
     )
     typer.echo(
@@ -192,11 +189,7 @@ def node_maintenance(
 def node_exit_maintenance(name: NodeName) -> None:
     """End maintenance of a node. Allocations that have not ended yet are kept."""
     api = client()
-    typer.echo(
-        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/exit-maintenance")[
-            "state"
-        ]
-    )
+    typer.echo(api.request("POST", f"{path_of(api, 'nodes', name)}/exit-maintenance")["state"])
 
 
 @node_app.command("blockers")
@@ -204,7 +197,7 @@ def node_blockers(name: NodeName, output: Output = "table") -> None:
     """List allocations that block maintenance or removal of a node."""
     api = client()
     show(
-        api.items(f"nodes/{api.find_by_name('nodes', name)['id']}/blockers"),
+        api.items(f"{path_of(api, 'nodes', name)}/blockers"),
         ["id", "name", "owner", "project", "state", "evict_at", "end_reason"],
         output,
     )

@@ -56,6 +56,11 @@ def id_of(api: Api, collection: str, given: str, **filters: str) -> str:
     return str(found_row(api, collection, given, **filters)["id"])
 
 
+def path_of(api: Api, collection: str, name: str) -> str:
+    """Return the path of the object with this name. Raises ApiError if there is none."""
+    return f"{collection}/{api.find_by_name(collection, name)['id']}"
+
+
 def row_of(api: Api, collection: str, given: str) -> Row:
     """Return the object that `id_of` finds. Raises ApiError as it does."""
     return api.request("GET", f"{collection}/{id_of(api, collection, given)}")

@@ -9,7 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm, confirm_deletion
-from remoting.cli.object_ids import described, row_of
+from remoting.cli.object_ids import described, path_of, row_of
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
@@ -63,10 +63,6 @@ def with_place(binding: dict[str, Any]) -> dict[str, Any]:
 def show_bindings(bindings: list[dict[str, Any]], output: str) -> None:
     if not print_structured(bindings, output):
         show([with_place(b) for b in bindings], BINDING_COLUMNS, output, ["created_at"])
-
-
-def path_of(api: rest.Api, collection: str, name: str) -> str:
-    return f"{collection}/{api.find_by_name(collection, name)['id']}"
 
 
 @user_app.command("list")

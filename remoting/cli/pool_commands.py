@@ -10,7 +10,7 @@ from remoting.cli.api_fields import fields_of
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.field_options import field_options
-from remoting.cli.object_ids import described, row_of
+from remoting.cli.object_ids import described, path_of, row_of
 from remoting.cli.output import Output, client, show, show_one
 from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject, quota_of
 
@@ -55,7 +55,7 @@ def pool_create(name: str, **values: Any) -> None:
 def pool_set(name: PoolName, output: Output = "table", **values: Any) -> None:
     """Change a pool. Options that are not given keep their values."""
     api = client()
-    path = f"pools/{api.find_by_name('pools', name)['id']}"
+    path = path_of(api, "pools", name)
     show_one(api.request("PATCH", path, values), POOL_COLUMNS, output)
 
 
@@ -63,7 +63,7 @@ def pool_set(name: PoolName, output: Output = "table", **values: Any) -> None:
 def pool_delete(name: PoolName, yes: Yes = False) -> None:
     """Delete a pool. Fails while it contains GPUs or allocations use it."""
     api = client()
-    path = f"pools/{api.find_by_name('pools', name)['id']}"
+    path = path_of(api, "pools", name)
     reservations = sum(row["pool"] == name for row in api.items("reservations"))
     confirm_deletion(f"pool {name}", f"its settings and {reservations} reservations", yes)
     api.request("DELETE", path)
@@ -73,7 +73,7 @@ def pool_delete(name: PoolName, yes: Yes = False) -> None:
 def pool_defragment(name: PoolName, output: Output = "table") -> None:
     """Show the moves that would free whole GPUs. Moves nothing."""
     api = client()
-    plan = api.request("GET", f"pools/{api.find_by_name('pools', name)['id']}/defragmentation")
+    plan = api.request("GET", f"{path_of(api, 'pools', name)}/defragmentation")
     show(
         plan["moves"],
         ["allocation_id", "from_gpu_id", "to_gpu_id", "compute_percent", "memory_bytes"],

@@ -8,6 +8,7 @@ import typer
 
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show, show_one
 
 project_app = typer.Typer(no_args_is_help=True, help="Manage projects.")
@@ -38,7 +39,7 @@ def project_create(
 def project_set(name: ProjectName, department: str, output: Output = "table") -> None:
     """Move a project to a department; "" for none."""
     api = client()
-    path = f"projects/{api.find_by_name('projects', name)['id']}"
+    path = path_of(api, "projects", name)
     show_one(api.request("PATCH", path, {"department": department}), PROJECT_COLUMNS, output)
 
 
@@ -46,7 +47,7 @@ def project_set(name: ProjectName, department: str, output: Output = "table") ->
 def project_rename(name: ProjectName, new_name: str) -> None:
     """Rename a project."""
     api = client()
-    path = f"projects/{api.find_by_name('projects', name)['id']}"
+    path = path_of(api, "projects", name)
     api.request("PATCH", path, {"name": new_name})
 
 
@@ -54,7 +55,7 @@ def project_rename(name: ProjectName, new_name: str) -> None:
 def project_delete(name: ProjectName, yes: Yes = False) -> None:
     """Delete a project with its history, quota and role bindings."""
     api = client()
-    path = f"projects/{api.find_by_name('projects', name)['id']}"
+    path = path_of(api, "projects", name)
     confirm_deletion(f"project {name}", "its history, quota and role bindings", yes)
     api.request("DELETE", path)
 
@@ -75,7 +76,7 @@ def department_create(name: str) -> None:
 def department_rename(name: DepartmentName, new_name: str) -> None:
     """Rename a department."""
     api = client()
-    path = f"departments/{api.find_by_name('departments', name)['id']}"
+    path = path_of(api, "departments", name)
     api.request("PATCH", path, {"name": new_name})
 
 
@@ -83,6 +84,6 @@ def department_rename(name: DepartmentName, new_name: str) -> None:
 def department_delete(name: DepartmentName, yes: Yes = False) -> None:
     """Delete a department. Fails while it has projects."""
     api = client()
-    path = f"departments/{api.find_by_name('departments', name)['id']}"
+    path = path_of(api, "departments", name)
     confirm_deletion(f"department {name}", "its quota and role bindings", yes)
     api.request("DELETE", path)

@@ -8,6 +8,7 @@ import typer
 
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show, show_one
 
 site_app = typer.Typer(
@@ -50,6 +51,6 @@ def site_set(
 def site_delete(name: SiteName, yes: Yes = False) -> None:
     """Delete a site. Fails while nodes are assigned to it."""
     api = client()
-    path = f"sites/{api.find_by_name('sites', name)['id']}"
+    path = path_of(api, "sites", name)
     confirm_deletion(f"site {name}", "its notes", yes)
     api.request("DELETE", path)
