@@ -180,83 +180,7 @@ class AlarmDefinition(TypedDict):
     """Time of the creation."""
 
 
-class AlarmDefinitionDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    notes: NotRequired[str]
-    """Notes of the operators."""
-    is_builtin: NotRequired[bool]
-    """It came with the product: it can be disabled, not deleted."""
-    enabled: NotRequired[bool]
-    """True: the definition is evaluated."""
-    severity: SeverityEnum
-    """Severity of the alarm."""
-    object_kind: ObjectKindEnum
-    """Kind of the object."""
-    condition: ConditionEnum
-    """What raises the alarm."""
-    states: list[StatesEnum]
-    """States of the object, one of which raises the alarm (condition `state`). node:
-    unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
-    missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
-    allocation: suspended, releasing, evicting
-    """
-    metric: NotRequired[str]
-    """Name of the metric (condition `metric`)."""
-    comparison: NotRequired[ComparisonEnum]
-    """Whether the alarm is raised `above` or `below` the threshold.
-
-    * `above` - Above
-    * `below` - Below
-    """
-    threshold: NotRequired[float | None]
-    """Limit: the value of the metric, the number of events, or seconds that a certificate has
-    left, an allocation waits, or is idle.
-    """
-    clear_threshold: NotRequired[float | None]
-    """Limit of the metric beyond which a raised alarm stays, so that values near the threshold
-    do not raise and clear it by turns. Without it: the threshold.
-    """
-    event_kind: NotRequired[str]
-    """Kind of the events that are counted (condition `event`), such as `node.unreachable`."""
-    xid_class: NotRequired[str]
-    """Class of the XID errors (condition `xid`)."""
-    window_seconds: NotRequired[int]
-    """Period in which events are counted."""
-    raise_after_seconds: NotRequired[int]
-    """Seconds for which the condition must hold before the alarm is raised."""
-    clear_after_seconds: NotRequired[int]
-    """Seconds for which it must not hold before the alarm is cleared."""
-    site: str | None
-    """Name of a site. The definition holds for its nodes and what is below them. Without any
-    place it holds for the whole appliance.
-    """
-    node: str | None
-    """Name of a node. The definition holds for it and its GPUs."""
-    gpu: str | None
-    """Node and index of a GPU: `n1/0`."""
-    pool: str | None
-    """Name of a pool. The definition holds for its GPUs and allocations."""
-    mail_users: list[str]
-    """Names of users who get a mail when the alarm is raised and when it is cleared."""
-    webhook_url: NotRequired[str]
-    """Address that gets a POST when the alarm is raised and when it is cleared."""
-    script: NotRequired[str]
-    """Name of a script that root has placed on the appliance. It gets JSON on its standard
-    input.
-    """
-    enters_maintenance: NotRequired[bool]
-    """Set the node into maintenance when the alarm is raised, with the privileges of the user
-    who last changed the definition.
-    """
-    webhook_secret_is_set: bool
-    """True if requests of the webhook are signed."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class AlarmDefinitionDetail(AlarmDefinition):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -341,43 +265,7 @@ class AlarmDefinitionRequest(TypedDict):
     """
 
 
-class AlarmDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    definition_id: str | None
-    """Id of the definition that raised it; null after the definition was deleted."""
-    name: str
-    """Name."""
-    severity: SeverityEnum
-    """Severity of the alarm."""
-    state: NotRequired[AlarmStateEnum]
-    """State."""
-    object_kind: ObjectKindEnum
-    """Kind of the object."""
-    object_id: str
-    """Id of the object; zero for the appliance."""
-    object_name: str
-    """Name of the object at that time."""
-    path: str
-    """Path of the object in the tree."""
-    node_id: str | None
-    """Id of the node, also of alarms of its GPUs."""
-    pool_id: str | None
-    """Id of the pool of the GPU or allocation."""
-    project_id: NotRequired[str | None]
-    """Id of the project; null if there is none."""
-    message: str
-    """What happened, in a sentence."""
-    raised_at: str
-    """Time at which the alarm was raised."""
-    acknowledged_at: NotRequired[str | None]
-    """Time of the last acknowledgement; null before."""
-    acknowledged_by: NotRequired[str]
-    """Name of the user who acknowledged it last; empty before."""
-    cleared_at: NotRequired[str | None]
-    """Time at which the condition had ended; null while it is open."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
+class AlarmDetail(Alarm):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -517,95 +405,7 @@ class Allocation(TypedDict):
     """Time of the end; null before."""
 
 
-class AllocationDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: NotRequired[str]
-    """Name."""
-    state: NotRequired[AllocationStateEnum]
-    """State."""
-    owner: str
-    """User name of the owner."""
-    project: str
-    """Name of the project."""
-    pool: str | None
-    """Name of the requested pool; null if the pool was deleted."""
-    placed_pool: str | None
-    """Name of the pool of its GPUs: the requested pool or one of its fallbacks."""
-    gpu_count: NotRequired[int]
-    """Number of GPUs."""
-    percent: NotRequired[int]
-    """Share of each GPU in percent."""
-    memory_bytes: NotRequired[int]
-    """Memory in bytes; on each GPU if there are several."""
-    compute_mode: NotRequired[str]
-    """Meaning of the percent: see Concepts."""
-    granted_compute_mode: NotRequired[str]
-    """Meaning of the percent that is in force."""
-    compute_enforcement: str | None
-    """How its share of the compute is enforced now: `enforced`, or why not. The worst of its
-    sessions; null without one.
-    """
-    compute_received_percent: float | None
-    """Share of the time of its GPUs that it received over the last minute, as far as they were
-    given in turns. The mean of its sessions; null if unknown.
-    """
-    compute_error_percent: float | None
-    """Received minus granted share, in points of percent; null if unknown."""
-    longest_drain_ms: int | None
-    """Longest time of the last minute that its work needed to end after a turn of a GPU. The
-    longest of its sessions; null without one.
-    """
-    same_node: NotRequired[bool]
-    """All GPUs must be on one node."""
-    model: NotRequired[str]
-    """Model of the GPU; empty for any."""
-    selector: dict[str, str]
-    """Labels that its GPUs or their nodes must have."""
-    min_driver_version: NotRequired[str]
-    """Oldest version of the driver."""
-    min_cuda_version: NotRequired[str]
-    """Oldest CUDA version that the driver must support."""
-    priority: NotRequired[int]
-    """Priority in the queue, 0 to 100."""
-    preemptible: NotRequired[bool]
-    """The allocation may end in favour of others with a better claim."""
-    lifetime_seconds: NotRequired[int | None]
-    """Seconds from activation to the end; null for no limit."""
-    hold: NotRequired[HoldEnum]
-    reservation_id: str | None
-    """Id of the reservation that the allocation uses; null if none."""
-    partitions: list[Partition]
-    """Parts of GPUs that belong to the allocation."""
-    max_sessions: int | None
-    """Programs that fit into it at once, if each uses all its GPUs: each takes one CUDA
-    context of the memory of each partition. null without partitions, or if the contexts
-    take nothing or are unknown.
-    """
-    resize: Resize | None
-    """The resize in progress; null if there is none. `percent`, `memory_bytes` and
-    `compute_mode` are requested; the partitions and `granted_compute_mode` are granted.
-    """
-    suspension: Suspension | None
-    """The suspension in progress, or the failure of the last one; null without one."""
-    waiting_rule: NotRequired[str]
-    """Rule for which it waits, such as `quota`; empty if it does not."""
-    waiting_reason: NotRequired[str]
-    """Why the request waits; empty if it does not."""
-    evict_at: NotRequired[str | None]
-    """Time of the announced end; null if none is announced."""
-    end_reason: NotRequired[str]
-    """Reason of the end, or of the announced end; empty before."""
-    labels: NotRequired[Any]
-    """Labels by key."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
-    active_at: NotRequired[str | None]
-    """Time at which the allocation got its GPUs; null before."""
-    ended_at: NotRequired[str | None]
-    """Time of the end; null before."""
+class AllocationDetail(Allocation):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -755,25 +555,7 @@ class ApiToken(TypedDict):
     """Time of the creation."""
 
 
-class ApiTokenDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    user: str
-    """Name of the user."""
-    scopes: list[str]
-    """Privileges that the token may use; all of its user if empty."""
-    networks: list[str]
-    """Networks from which the token is valid; all if empty."""
-    expires_at: NotRequired[str | None]
-    """Time of the expiry; null for never."""
-    last_used_at: str | None
-    """Minute of the last use, which is stored about two minutes later."""
-    last_used_address: str
-    """Address of the client at the last use; empty before it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class ApiTokenDetail(ApiToken):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -1128,15 +910,7 @@ class Department(TypedDict):
     """Time of the creation."""
 
 
-class DepartmentDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class DepartmentDetail(Department):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -1332,59 +1106,7 @@ class GpuAdmission(TypedDict):
     """Name of the pool; the default pool if absent."""
 
 
-class GpuDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    uuid: str
-    """UUID of the GPU, as NVML reports it."""
-    node: str
-    """Name of the node."""
-    node_id: str
-    """Id of the node."""
-    pool: str | None
-    """Name of the pool; null if the GPU is in no pool."""
-    index: int
-    """Index of the GPU on its node."""
-    model: str
-    """Model of the GPU; empty for any."""
-    memory_bytes: int
-    """Memory in bytes; on each GPU if there are several."""
-    context_bytes: int
-    """Memory of it that each CUDA context takes: one for each program that uses it. 0:
-    nothing, or not known.
-    """
-    compute_capability: str
-    """CUDA compute capability."""
-    pci_bus_id: NotRequired[str]
-    """PCI address of the GPU."""
-    mig: NotRequired[bool]
-    """The GPU is in MIG mode, which excludes it from placement."""
-    links: dict[str, str]
-    """Index of another GPU of the node to the type of the connection, as in `nvidia-smi topo
-    -m`.
-    """
-    present: NotRequired[bool]
-    """The last report of the node listed the GPU."""
-    held: bool
-    """An enrolled node reported the GPU later. It joins a pool when it is admitted."""
-    duplicate_of: str | None
-    """The same GPU (UUID) as another node reports it; null if no other does. This one is held:
-    nothing is placed on it until the other node is removed or no longer has it.
-    """
-    duplicate_of_node: str | None
-    """Name of that other node; null if the caller may not view it."""
-    simulated: bool
-    """It is of a simulated node. No program can run on it."""
-    labels: NotRequired[Any]
-    """Labels by key."""
-    notes: NotRequired[str]
-    """Notes of the operators."""
-    metrics: dict[str, Any]
-    """Newest sample of each metric."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class GpuDetail(Gpu):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -1400,15 +1122,7 @@ class Group(TypedDict):
     """Time of the creation."""
 
 
-class GroupDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class GroupDetail(Group):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -1745,63 +1459,7 @@ class Node(TypedDict):
     """Time of the creation."""
 
 
-class NodeDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    state: NotRequired[NodeStateEnum]
-    """State."""
-    locked_at: NotRequired[str | None]
-    """Time at which the node was locked; null if it is not."""
-    lock_reason: NotRequired[str]
-    """Evidence that the node's identity exists twice; empty if none."""
-    reachable: bool
-    """The agent sent a heartbeat recently."""
-    generation: NotRequired[int]
-    """Generation of the node's desired state."""
-    applied_generation: NotRequired[int]
-    """Generation of the desired state that the node has applied."""
-    agent_version: NotRequired[str]
-    """Version of the agent on the node."""
-    agent_outdated: bool
-    """The version of the agent differs from that of the appliance. Enrol the node again to
-    update it.
-    """
-    driver_version: NotRequired[str]
-    """Version of the NVIDIA driver."""
-    cuda_version: NotRequired[str]
-    """Newest CUDA version that the driver supports."""
-    operating_system: NotRequired[str]
-    """Operating system of the node."""
-    software: NotRequired[bool]
-    """The node has software GPUs."""
-    simulated: bool
-    """It was enrolled for demonstration: no machine, GPU or program of it exists."""
-    isolation: NotRequired[IsolationLevelEnum]
-    """Each measure of isolation and its status."""
-    suspends_sessions: bool
-    """Its agent and launcher can suspend allocations. Older versions cannot."""
-    resizes_allocations: bool
-    """Its agent and launcher can resize allocations. Older versions cannot."""
-    endpoints: list[Endpoint]
-    """Addresses at which clients reach the node, in order of preference."""
-    last_seen_at: str | None
-    """Time of the last heartbeat."""
-    ignored_sessions: int
-    """Sessions that the node reported for allocations that it does not hold. A few can occur
-    when an allocation ends.
-    """
-    labels: NotRequired[Any]
-    """Labels by key."""
-    notes: NotRequired[str]
-    """Notes of the operators."""
-    site: str | None
-    """Name of the site."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class NodeDetail(Node):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -2205,15 +1863,7 @@ class Passkey(TypedDict):
     """Time of the last sign-in with it; null before."""
 
 
-class PasskeyDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
-    last_used_at: NotRequired[str | None]
-    """Time of the last sign-in with it; null before."""
+class PasskeyDetail(Passkey):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -2544,49 +2194,7 @@ class Pool(TypedDict):
     """Time of the creation."""
 
 
-class PoolDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    labels: NotRequired[Any]
-    """Labels by key."""
-    policies: NotRequired[list[PoliciesEnum]]
-    """Placement policies. A later policy breaks the ties of the earlier ones."""
-    fallbacks: list[str]
-    """Names of the pools to try after this one, in order."""
-    max_lifetime_seconds: NotRequired[int | None]
-    """Time from activation of an allocation to its eviction; 0: unlimited, shown as null."""
-    max_idle_seconds: NotRequired[int | None]
-    """Time without a launch or copy until eviction; 0: unlimited, shown as null."""
-    max_late_seconds: NotRequired[int | None]
-    """Time for which work of a session may run beyond its turn while others wait for the GPU,
-    until the session ends; 0: unlimited, shown as null.
-    """
-    network: NotRequired[str]
-    """Clients try the endpoints of this network first; empty: no preference."""
-    admit_new_gpus: NotRequired[bool]
-    """GPUs that enrolled nodes report later join the pool without an operator. Has an effect
-    in the default pool, which new GPUs join.
-    """
-    required_isolation: NotRequired[IsolationLevelEnum]
-    """Isolation of sessions that nodes need for new allocations. `process`: a fixed set of
-    system calls; `namespaces`: also files, processes and a network of their own; `full`:
-    also a user of their own and limits of memory, threads and processor time.
-
-    * `any` - Any
-    * `process` - Process
-    * `namespaces` - Namespaces
-    * `full` - Full
-    """
-    projects: list[str]
-    """Names of the projects that may use the pool; empty if all may."""
-    simulated: bool
-    """Its GPUs are of simulated nodes. No program can run on them."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class PoolDetail(Pool):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -2695,19 +2303,7 @@ class Project(TypedDict):
     """Time of the creation."""
 
 
-class ProjectDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    department: str | None
-    """The name of the department; null if the project has none."""
-    labels: NotRequired[Any]
-    """Labels by key."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class ProjectDetail(Project):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -2774,25 +2370,7 @@ class Quota(TypedDict):
     """Time of the creation."""
 
 
-class QuotaDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    subject_kind: SubjectKindEnum
-    """Kind of the subject."""
-    subject: str | None
-    """Name of the user, project or department; null if it was deleted."""
-    quota_gpus: float | None
-    """Guaranteed number of GPUs. Without it: no guarantee."""
-    limit_gpus: float | None
-    """Maximum number of GPUs. Without it: no limit."""
-    borrows: NotRequired[bool]
-    """The subject may exceed its quota while capacity is idle."""
-    weight: NotRequired[float]
-    """Relative share of idle capacity."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class QuotaDetail(Quota):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -2843,27 +2421,7 @@ class Reservation(TypedDict):
     """Time of the creation."""
 
 
-class ReservationDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    pool: str
-    """Name of the pool."""
-    project: str
-    """Name of the project."""
-    gpu_count: int
-    """Number of GPUs."""
-    percent: NotRequired[int]
-    """Share of each GPU in percent."""
-    starts_at: str
-    """Start of the period."""
-    ends_at: str
-    """End of the period."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class ReservationDetail(Reservation):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -3023,31 +2581,7 @@ class RoleBinding(TypedDict):
     """Time of the creation."""
 
 
-class RoleBindingDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    role: str
-    """Name of the role."""
-    user: str | None
-    """Name of the user; null for the binding of a group."""
-    group: str | None
-    """Name of the group; null for the binding of a user."""
-    project: str | None
-    """Name of the project in which the role applies. Null for the whole appliance or a
-    department.
-    """
-    department: str | None
-    """Name of the department in whose projects the role applies."""
-    site: str | None
-    """Name of the site to whose nodes the role applies."""
-    node: str | None
-    """Name of the node to which, with its GPUs, the role applies."""
-    gpu: str | None
-    """Node and index of the GPU to which the role applies."""
-    pool: str | None
-    """Name of the pool to which, with the view of its GPUs, the role applies."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class RoleBindingDetail(RoleBinding):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -3075,17 +2609,7 @@ class RoleBindingRequest(TypedDict):
     """Name of a pool."""
 
 
-class RoleDetail(TypedDict):
-    id: str | None
-    """Null for a built-in role."""
-    name: str
-    """Name."""
-    built_in: bool
-    """Built-in roles cannot be changed."""
-    privileges: list[str]
-    """Names of the privileges."""
-    version: int
-    """Number that grows with each change. The `ETag` contains it."""
+class RoleDetail(Role):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -3333,17 +2857,7 @@ class Site(TypedDict):
     """Time of the creation."""
 
 
-class SiteDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    name: str
-    """Name."""
-    notes: NotRequired[str]
-    """Notes of the operators."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
+class SiteDetail(Site):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -3491,35 +3005,7 @@ class Task(TypedDict):
     """Time of the end; null before."""
 
 
-class TaskDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    kind: str
-    """Kind, such as `allocation.active`."""
-    state: NotRequired[TaskStateEnum]
-    """State."""
-    path: str
-    """Path of the object in the tree."""
-    initiator: str | None
-    """Name of the user who started the task; null for the appliance."""
-    parent_id: str | None
-    """The id of the task that this task is part of."""
-    cancellable: bool
-    """Whether the task is running and its kind can be cancelled."""
-    progress_percent: NotRequired[int]
-    """Progress in percent."""
-    message: NotRequired[str]
-    """What happened, in a sentence."""
-    error: NotRequired[Any]
-    """Problem document of a failed task; null otherwise."""
-    result: NotRequired[Any]
-    """Result of the task, by its kind; null before its end."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: NotRequired[str]
-    """Time of the creation."""
-    ended_at: NotRequired[str | None]
-    """Time of the end; null before."""
+class TaskDetail(Task):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 
@@ -3644,35 +3130,7 @@ class User(TypedDict):
     """Time of the creation."""
 
 
-class UserDetail(TypedDict):
-    id: str
-    """Id. Its order is the order of creation."""
-    username: str
-    """Name of the user."""
-    name: str
-    """The same name."""
-    email: str
-    """Mail address; empty if there is none."""
-    is_active: NotRequired[bool]
-    """Designates whether this user should be treated as active. Unselect this instead of
-    deleting accounts.
-    """
-    is_service: bool
-    """The account is of a program: it has no password, only tokens."""
-    must_change_password: NotRequired[bool]
-    """The next login must set a new password."""
-    source: SourceEnum | BlankEnum
-    """Where the password is checked: empty for a local account.
-
-    * `ldap` - the directory
-    * `oidc` - the identity provider
-    """
-    second_factor_since: str | None
-    """Null without a second factor."""
-    version: NotRequired[int]
-    """Number that grows with each change. The `ETag` contains it."""
-    created_at: str
-    """Time of the creation."""
+class UserDetail(User):
     actions: list[Action]
     """What the caller may do now. Not part of the ETag."""
 

@@ -71,11 +71,15 @@ def types_module(document: Json) -> str:
 
 
 def type_definition(name: str, schema: Json) -> Iterator[str]:
+    base = "TypedDict"
+    if "allOf" in schema:  # a detail: the object in lists, and its own fields
+        listed, schema = schema["allOf"]
+        base = plain_type(listed)
     if "properties" not in schema:
         yield f"{name}: TypeAlias = {plain_type(schema)}\n"
         return
     required = set(schema.get("required", ()))
-    yield f"class {name}(TypedDict):\n"
+    yield f"class {name}({base}):\n"
     if description := schema.get("description"):
         yield indented(docstring(description), 4) + "\n"
     for field, inner in schema["properties"].items():

@@ -218,6 +218,9 @@ def schema_section(name: str, schema: Json) -> str:
         if "*" not in schema.get("description", ""):
             text += "One of " + ", ".join(f"`{v}`" for v in schema["enum"]) + ".\n\n"
         return text
+    if "allOf" in schema:
+        listed, schema = schema["allOf"]
+        text += f"The fields of {type_name(listed)}, and:\n\n"
     required = schema.get("required", [])
     rows: list[tuple[str, ...]] = []
     for field, value in schema.get("properties", {}).items():

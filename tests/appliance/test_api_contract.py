@@ -37,9 +37,14 @@ def api() -> Schema:
 def resolved(document: Schema, schema: Schema) -> Schema:
     while "$ref" in schema:
         schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    for part in schema.get("allOf", []):
-        schema = {**schema, **resolved(document, part)}
-    return schema
+    merged = dict(schema)
+    for part in (resolved(document, part) for part in schema.get("allOf", [])):
+        joined = {
+            "properties": merged.get("properties", {}) | part.get("properties", {}),
+            "required": [*merged.get("required", []), *part.get("required", [])],
+        }
+        merged |= part | {key: value for key, value in joined.items() if value}
+    return merged
 
 
 def fields(document: Schema, schema: Schema, place: str = "") -> Iterator[tuple[str, str, bool]]:

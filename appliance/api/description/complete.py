@@ -25,8 +25,26 @@ def complete(result: Json, generator: Any, request: Any, public: bool) -> Json:
         complete_schema(name, schema)
     for operation in operations_of(result):
         complete_operation(result, operation)
+    components["schemas"] = {
+        name: extended(components["schemas"], name) for name in components["schemas"]
+    }
     result["paths"][WEBSOCKET_PATH] = WEBSOCKET
     return result
+
+
+def extended(schemas: Json, name: str) -> Json:
+    """Return a schema. That of a detail refers to the object in lists, whose fields it has."""
+    schema: Json = schemas[name]
+    listed = name.removesuffix("Detail")
+    if listed == name or listed not in schemas:
+        return schema
+    known = schemas[listed]["properties"]
+    own = {
+        "type": "object",
+        "properties": {n: s for n, s in schema["properties"].items() if n not in known},
+        "required": [n for n in schema["required"] if n not in known],
+    }
+    return {"allOf": [{"$ref": f"#/components/schemas/{listed}"}, own]}
 
 
 def operations_of(document: Json) -> Iterator[Json]:
