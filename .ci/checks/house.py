@@ -22,7 +22,7 @@ REGISTRY = re.compile(r"^ *def (register(?:_\w+)?)\(", re.MULTILINE)
 OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not of objects
 TO_LAUNCHER = re.compile(r"(appliance|nodes|remoting/(control|launcher))/")
 TO_BROWSER = re.compile(r"(appliance|nodes|remoting/(control|launcher)|frontend)/")
-"""Folders through which an allocation passes to the launcher, and a report of a node to the console.
+"""Folders through which an allocation passes to the launcher, and a report of a node to a browser.
 A file that passes a message on without naming a field of it is not counted."""
 
 

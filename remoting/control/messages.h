@@ -228,8 +228,8 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
 bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr,
                      int64_t deadline_ms = kNoDeadline);
 
-// Receives the message of a page, which has been sent before, and its body, without waiting. Returns
-// the page, mapped for reading; null on failure.
+// Receives the message of a page, which has been sent before, and its body, without waiting.
+// Returns the page, mapped for reading; null on failure.
 const void* receive_page(int fd, size_t bytes, void* body = nullptr, uint32_t room = 0);
 
 // A message with descriptors for sendmsg(), or with room for descriptors for recvmsg().

@@ -94,8 +94,8 @@ bool Account::has_refused_call() const {
       requests_, [](auto& r) { return r.message.op == (uint32_t)LedgerOp::refused_call; });
 }
 
-// Waits for the answer. False if it is no, or if there is none. Without an answer the request stays,
-// because the launcher may have applied it.
+// Waits for the answer. False if it is no, or if there is none. Without an answer the request
+// stays, because the launcher may have applied it.
 bool Account::request(LedgerOp op, uint32_t partition, uint64_t bytes, Patience patience) {
   std::optional<bool> granted;
   auto ended = [&] {

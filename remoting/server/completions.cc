@@ -284,8 +284,8 @@ void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
   awaited_ = nullptr;
 }
 
-// In a turn, other work runs while a thread wakes up. On a small machine the software GPU would wait
-// for the processor of a thread that polls.
+// In a turn, other work runs while a thread wakes up. On a small machine the software GPU would
+// wait for the processor of a thread that polls.
 bool Completions::has_work_of_turns() const {
   return std::ranges::any_of(pending_, [](auto& entry) {
     return !entry.second.empty() && entry.second.front().gate &&

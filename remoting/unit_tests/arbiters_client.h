@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <thread>
 #include <vector>
 
 #include "control/messages.h"
@@ -72,6 +73,22 @@ inline control::Allocation half_of(std::vector<uint8_t> gpus) {
     a.partition[p].gpu_uuid[0] = gpus[p];
   }
   return a;
+}
+
+inline control::Allocation allocation_of(uint32_t percent) {
+  control::Allocation a{};
+  a.partitions = 1;
+  a.partition[0].compute_percent = percent;
+  return a;
+}
+
+// The arbiters live as long as the process: a thread uses them.
+inline Arbiters& running_arbiters() {
+  auto& arbiters = *new Arbiters;
+  arbiters.set_allocation("a", allocation_of(30));
+  arbiters.set_allocation("b", allocation_of(70));
+  std::thread([&] { arbiters.run(); }).detach();
+  return arbiters;
 }
 
 }  // namespace busbar::launcher

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from nodes.launcher_control import Grant, Partition
 from tests.remoting.attacker import Attacker
 from tests.remoting.node import LocalNode
