@@ -69,8 +69,8 @@ void Account::connect(int socket) {
   auto fresh = std::make_shared<const Connection>(socket);
   std::lock_guard lock(mutex_);
   if (connection_) connection_->shut_down();
-  connection_ = fresh;
-  if (fresh->page) shown_ = fresh;
+  connection_ = std::move(fresh);
+  if (connection_->page) shown_ = connection_;
   changed_.notify_all();
 }
 
