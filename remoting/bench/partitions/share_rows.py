@@ -79,15 +79,18 @@ def mixed_lengths_rows(bench: Bench, shares: Sequence[Sequence[int]]) -> Iterato
     """Yield the share errors of kernels of two lengths beside short ones.
 
     Between short kernels the GPU is idle for a part of the turn. So what a tenant completes is
-    compared with what it completes alone, both in time of kernels. The measurements begin when the
-    longest kernels are known, and the work that was submitted before the neighbour came is paid.
+    compared with what two of its kind complete together, both in time of kernels. One that is alone
+    is no measure: it takes no turns, and its session server polls for the end of its work. The
+    measurements begin when the longest kernels are known, and the work that was submitted before
+    the neighbour came is paid.
     """
     loads = [bench.load(MIXED_US, MIXED_US * MIXED_BATCH, [f"long={MIXED_LONG}"])]
     loads.append(bench.load(MIXED_US))
-    alone = [bench.work([100], ["exclusive"], [x])[0].nanoseconds for x in loads]
+    pairs = [bench.work([50, 50], ["shared"] * 2, [x] * 2, SETTLE) for x in loads]
+    wholes = [sum(w.nanoseconds for w in pair) for pair in pairs]
     for percents in shares:
         work = bench.work(percents, ["shared"] * 2, loads, settle=MIXED_SETTLE)
-        got = percents_of([w.nanoseconds / whole for w, whole in zip(work, alone, strict=True)])
+        got = percents_of([w.nanoseconds / whole for w, whole in zip(work, wholes, strict=True)])
         name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, 8 us and 20 ms"
         points = errors(got, percents)
         yield row(f"{name} beside 8 us", "points", points, SHARE_ERROR_POINTS, got=got)
