@@ -1,8 +1,13 @@
 """Rows "resize" of `./bench partitions`: the steps of a tenant while its neighbours are resized.
 
 The tenant has 45 %. Its neighbour has 55 %, shrinks to 35 %, and a third tenant comes with 20 %.
-A step is a batch of kernels that takes about half a second, fifty turns. Each kernel begins with
-the result of the last one, so the result of a step tells whether all before it were right.
+A step is a batch of kernels that takes about 0.2 s, twenty turns of all tenants: the order of the
+turns may make it one or two turns longer. Each kernel begins with the result of the last one, so
+the result of a step tells whether all before it were right.
+
+The sizes change in several repetitions, and each has four periods of equal length: two in which
+nothing changes, one with changes, and one after them. What the second period differs from the first
+is the noise of the machine.
 """
 
 from __future__ import annotations
@@ -11,23 +16,25 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from deploy.supervisor import wait_for
 from remoting.bench.partitions.rows import Row, quantile, row
 from remoting.bench.partitions.tenants import MEMORY_BYTES, Bench, Load, ready
+from tests.remoting.modes import MODES
 
 KEPT, SHRUNK, SMALLER, ADDED = 45, 55, 35, 20
-STEP_SECONDS = 0.5
-KERNEL_US = 2000.0
-CHANGES = 4
-"""Times that the third tenant comes while the steps are measured."""
+STEP_SECONDS = 0.2
+KERNEL_US = 1000.0
+REPETITIONS = 10
+"""With periods of 10 s there are 500 steps of each kind, so five are longer than the p99."""
+PERIODS = ("before", "unchanged", "during", "after")
 RESIZES, LEAST_PERCENT = 100, 5
 TARGET = 1.05
-BATCHES_AHEAD = 2
+SETTLE_SECONDS = 2.0
 FREE_SECONDS = 60
 MULTIPLIER, INCREMENT = 1664525, 1013904223
 """A round of a kernel is x * MULTIPLIER + INCREMENT, modulo 2**32."""
@@ -94,88 +101,113 @@ def third_tenant(bench: Bench, load: Load, memory_bytes: int) -> Iterator[None]:
     node.resize(1, SHRUNK, memory_bytes)
 
 
+@dataclass(frozen=True)
+class Neighbours:
+    """Tenants whose sizes change for some seconds."""
+
+    bench: Bench
+    load: Load
+    seconds: float
+    rng: random.Random
+
+
 @contextmanager
-def changed_in_turn(
-    bench: Bench, load: Load, seconds: float, memory_bytes: int = MEMORY_BYTES
-) -> Iterator[None]:
-    """Let the third tenant come and go for some seconds, and come again."""
-    for _ in range(CHANGES):
-        with third_tenant(bench, load, memory_bytes):
-            time.sleep(seconds / CHANGES / 2)
-        time.sleep(seconds / CHANGES / 2)
-    with third_tenant(bench, load, memory_bytes):
+def changed_in_turn(neighbours: Neighbours) -> Iterator[None]:
+    """Let the third tenant come and go, and come again."""
+    bench, load, seconds = neighbours.bench, neighbours.load, neighbours.seconds
+    with third_tenant(bench, load, MEMORY_BYTES):
+        time.sleep(seconds / 2)
+    time.sleep(seconds / 2)
+    with third_tenant(bench, load, MEMORY_BYTES):
         yield
 
 
 @contextmanager
-def changed_at_random(bench: Bench, load: Load, seconds: float) -> Iterator[None]:
-    """Give the two neighbours other parts of 55 % and of the memory for some seconds."""
-    rng, present = random.Random(5), SMALLER  # noqa: S311 - the same in each run
-    with third_tenant(bench, load, MEMORY_BYTES):
-        for n in range(RESIZES):
+def changed_at_random(neighbours: Neighbours) -> Iterator[None]:
+    """Give the two neighbours other parts of 55 % and of the memory again and again."""
+    bench, rng, present = neighbours.bench, neighbours.rng, SMALLER
+    count = RESIZES // REPETITIONS
+    with third_tenant(bench, neighbours.load, MEMORY_BYTES):
+        for n in range(count):
             percent = rng.randint(LEAST_PERCENT, SHRUNK - LEAST_PERCENT)
-            percent = percent if n < RESIZES - 1 else SMALLER
+            percent = percent if n < count - 1 else SMALLER
             memory_bytes = MEMORY_BYTES * rng.randint(1, 4) // 4
             sizes = [(1, percent), (2, SHRUNK - percent)]
             for index, size in sizes if percent < present else reversed(sizes):
                 bench.node.resize(index, size, memory_bytes)
             present = percent
-            time.sleep(seconds / RESIZES)
+            time.sleep(neighbours.seconds / count)
         yield
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Neighbours that change in one way, with options of all programs."""
+    """Neighbours that change in one way, with options and environment of all programs."""
 
     name: str
-    change: Callable[[Bench, Load, float], AbstractContextManager[None]]
+    change: Callable[[Neighbours], AbstractContextManager[None]] = changed_in_turn
     options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 VARIANTS = (
-    Variant(f"{KEPT}/{SHRUNK} to {KEPT}/{SMALLER}/{ADDED}", changed_in_turn),
-    Variant("with memory at the limit", changed_in_turn, ("fill",)),
+    Variant(f"{KEPT}/{SHRUNK} to {KEPT}/{SMALLER}/{ADDED}"),
+    Variant("with memory at the limit", options=("fill",)),
     Variant(f"{RESIZES} times at random", changed_at_random),
+    Variant("over TLS", environment=MODES["TLS"]),
 )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of the steps before, while and after the neighbours change, and wrong results."""
+    """Seconds of the steps of each period of `PERIODS`, and wrong results."""
 
     periods: dict[str, list[float]]
     wrong: int
 
 
-def measure(bench: Bench, seconds: float, variant: Variant) -> Measured:
-    steady = bench.load(KERNEL_US, options=variant.options)
-    options = ("times", "results", *variant.options)
-    stepping = bench.load(KERNEL_US, STEP_SECONDS * KEPT / 100 * 1e6, options)
+def repeat(
+    steps: Steps, neighbours: Neighbours, variant: Variant, times: int
+) -> dict[str, list[float]]:
+    """Return the steps of all repetitions by period. Blocks for them."""
+    seconds = neighbours.seconds
+    periods: dict[str, list[float]] = {name: [] for name in PERIODS}
+    for _ in range(times):
+        for name in ("before", "unchanged"):
+            periods[name] += steps.during(seconds)
+        changed = time.monotonic_ns()
+        with variant.change(neighbours):
+            periods["during"] += steps.between(changed, time.monotonic_ns())
+            periods["after"] += steps.during(seconds)
+    return periods
+
+
+def measure(bench: Bench, variant: Variant, repetitions: int = REPETITIONS) -> Measured:
+    steady = replace(
+        bench.load(KERNEL_US, options=variant.options), environment=variant.environment
+    )
+    batch_us, options = STEP_SECONDS * KEPT / 100 * 1e6, ("times", "results", *variant.options)
+    stepping = replace(bench.load(KERNEL_US, batch_us, options), environment=variant.environment)
     kept, shrunk = bench.node.share([KEPT, SHRUNK], MEMORY_BYTES)
     with (
         ready(bench.program, shrunk, steady),
         ready(bench.program, kept, stepping) as process,
     ):
         steps = Steps(process)
-        time.sleep(BATCHES_AHEAD * STEP_SECONDS)
-        before = steps.during(seconds)
-        changed = time.monotonic_ns()
-        with variant.change(bench, steady, seconds):
-            during = steps.between(changed, time.monotonic_ns())
-            after = steps.during(seconds)
-        periods = {"before": before, "during": during, "after": after}
+        time.sleep(SETTLE_SECONDS)
+        neighbours = Neighbours(bench, steady, bench.seconds, random.Random(5))  # noqa: S311
+        periods = repeat(steps, neighbours, variant, repetitions)
         return Measured(periods, wrong_results(steps.results[: len(steps.ends)], stepping))
 
 
-def resize_rows(bench: Bench, seconds: float, variant: Variant) -> list[Row]:
+def resize_rows(bench: Bench, variant: Variant) -> list[Row]:
     """Return how much longer the median and the 99th percentile of the steps are.
 
-    A period takes some seconds: before the neighbours change, while they do, and after that.
+    The rows "unchanged" compare two periods in which nothing changes: 1 on a quiet machine.
     """
-    measured, rows = measure(bench, seconds, variant), []
+    measured, rows = measure(bench, variant), []
     before = measured.periods["before"]
-    for period in ("during", "after"):
+    for period in PERIODS[1:]:
         for name, q in (("p50", 0.5), ("p99", 0.99)):
             found = measured.periods[period]
             details = {

@@ -6,9 +6,9 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.supervisor import ROOT, SOFTGPU
@@ -32,6 +32,7 @@ class Load:
     rounds: int
     batch: int = MIN_BATCH
     options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def completed(node: SharedNode) -> dict[int, Work]:
 def started(program: Path, env: dict[str, str], load: Load) -> Iterator[subprocess.Popen[str]]:
     """Run a program, and kill it in the end."""
     command = [str(program), str(load.rounds), str(load.batch), *load.options]
+    env = env | dict(load.environment)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     try:
         yield process
