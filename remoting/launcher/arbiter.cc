@@ -295,6 +295,7 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   if (added || !has_reserve(a)) a.reserved_at = now;
   a.share = share;
   a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
+  a.balance = std::min(a.balance, quantum(a));
   look_for_reserves();
   look_for_open();
   if (was_open == is_open()) return advance(now);
