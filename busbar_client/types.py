@@ -111,7 +111,7 @@ class AlarmDefinition(TypedDict):
     is_builtin: NotRequired[bool]
     """It came with the product: it can be disabled, not deleted."""
     enabled: NotRequired[bool]
-    """True: the definition is evaluated."""
+    """Whether the definition is evaluated."""
     severity: SeverityEnum
     """Severity of the alarm."""
     object_kind: ObjectKindEnum
@@ -122,7 +122,7 @@ class AlarmDefinition(TypedDict):
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
     missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
-    allocation: suspended, releasing, evicting
+    allocation: suspended, releasing, evicting.
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -191,7 +191,7 @@ class AlarmDefinitionRequest(TypedDict):
     notes: NotRequired[str]
     """Notes of the operators."""
     enabled: NotRequired[bool]
-    """True: the definition is evaluated."""
+    """Whether the definition is evaluated."""
     severity: SeverityEnum
     """Severity of the alarm."""
     object_kind: ObjectKindEnum
@@ -202,7 +202,7 @@ class AlarmDefinitionRequest(TypedDict):
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
     missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
-    allocation: suspended, releasing, evicting
+    allocation: suspended, releasing, evicting.
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -239,14 +239,14 @@ class AlarmDefinitionRequest(TypedDict):
     """Seconds for which it must not hold before the alarm is cleared."""
     site: NotRequired[str | None]
     """Name of a site. The definition holds for its nodes and what is below them. Without any
-    place it holds for the whole appliance. Empty: no such place.
+    place it holds for the whole appliance. Empty: none.
     """
     node: NotRequired[str | None]
-    """Name of a node. The definition holds for it and its GPUs. Empty: no such place."""
+    """Name of a node. The definition holds for it and its GPUs. Empty: none."""
     gpu: NotRequired[str | None]
-    """Node and index of a GPU: `n1/0`. Empty: no such place."""
+    """Node and index of a GPU: `n1/0`. Empty: none."""
     pool: NotRequired[str | None]
-    """Name of a pool. The definition holds for its GPUs and allocations. Empty: no such place."""
+    """Name of a pool. The definition holds for its GPUs and allocations. Empty: none."""
     mail_users: NotRequired[list[str]]
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]
@@ -1907,7 +1907,7 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     notes: NotRequired[str]
     """Notes of the operators."""
     enabled: NotRequired[bool]
-    """True: the definition is evaluated."""
+    """Whether the definition is evaluated."""
     severity: NotRequired[SeverityEnum]
     """Severity of the alarm."""
     object_kind: NotRequired[ObjectKindEnum]
@@ -1918,7 +1918,7 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     """States of the object, one of which raises the alarm (condition `state`). node:
     unreachable, locked, enrolling, cordoned, draining, maintenance, not_applied; gpu:
     missing, held, duplicate, mig; appliance: disk_low, disk_full, backup_old, work_failed;
-    allocation: suspended, releasing, evicting
+    allocation: suspended, releasing, evicting.
     """
     metric: NotRequired[str]
     """Name of the metric (condition `metric`)."""
@@ -1955,14 +1955,14 @@ class PatchedAlarmDefinitionRequest(TypedDict):
     """Seconds for which it must not hold before the alarm is cleared."""
     site: NotRequired[str | None]
     """Name of a site. The definition holds for its nodes and what is below them. Without any
-    place it holds for the whole appliance. Empty: no such place.
+    place it holds for the whole appliance. Empty: none.
     """
     node: NotRequired[str | None]
-    """Name of a node. The definition holds for it and its GPUs. Empty: no such place."""
+    """Name of a node. The definition holds for it and its GPUs. Empty: none."""
     gpu: NotRequired[str | None]
-    """Node and index of a GPU: `n1/0`. Empty: no such place."""
+    """Node and index of a GPU: `n1/0`. Empty: none."""
     pool: NotRequired[str | None]
-    """Name of a pool. The definition holds for its GPUs and allocations. Empty: no such place."""
+    """Name of a pool. The definition holds for its GPUs and allocations. Empty: none."""
     mail_users: NotRequired[list[str]]
     """Names of users who get a mail when the alarm is raised and when it is cleared."""
     webhook_url: NotRequired[str]

@@ -110,7 +110,7 @@ def header_gaps(document: Json, method: str, operation: Json) -> Iterator[str]:
 
 def schema_gaps(document: Json, name: str, schema: Json) -> Iterator[str]:
     yield from internal(schema.get("description", ""))
-    for field, inner in schema.get("properties", {}).items():
+    for field, inner in own_fields(schema).items():
         if "$ref" not in inner and not inner.get("description"):
             yield f"field {field} has no description"
         if example_of(document, inner, field, name) is MISSING:
@@ -118,6 +118,12 @@ def schema_gaps(document: Json, name: str, schema: Json) -> Iterator[str]:
         if not is_permitted(inner):
             yield f"field {field} has a default outside of its limits"
         yield from internal(inner.get("description", ""))
+
+
+def own_fields(schema: Json) -> Json:
+    """Return the fields that a schema has beside those of the schemas that it refers to."""
+    parts = [schema, *schema.get("allOf", [])]
+    return {name: inner for part in parts for name, inner in part.get("properties", {}).items()}
 
 
 def is_permitted(schema: Json) -> bool:

@@ -34,14 +34,19 @@ def module_names() -> list[str]:
 
 
 def write_collection(folder: Path) -> None:
-    """Write the collection to a folder, which is replaced."""
+    """Write the collection to a folder, which is replaced. Raises SystemExit for another one."""
+    is_other = folder.exists() and any(folder.iterdir()) and not (folder / "galaxy.yml").exists()
+    if is_other or folder.resolve() in (SOURCE, *SOURCE.parents):
+        raise SystemExit(f"{folder} is no collection that was made here. Name an empty folder.")
     shutil.rmtree(folder, ignore_errors=True)
     ignored = shutil.ignore_patterns("modules.yml", "__pycache__")
     shutil.copytree(SOURCE, folder, ignore=ignored)
     known = forms(openapi())
     for name, module in declared_modules().items():
         form = known.get(name.replace("_", "-") + "s")
-        if form is not None and "description" in module:
+        if "description" in module:
+            if form is None:
+                raise ValueError(f"modules.yml: {name} has no operation that creates it")
             (folder / MODULES / f"{name}.py").write_text(object_module(name, module, form))
         (folder / MODULES / f"{name}_info.py").write_text(info_module(name, module, form))
     runtime = folder / "meta" / "runtime.yml"

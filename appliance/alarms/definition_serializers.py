@@ -19,7 +19,7 @@ from appliance.api.row_serializer import RowSerializer
 
 ALL_STATES = tuple(dict.fromkeys(state for states in STATES.values() for state in states))
 STATES_HELP = "States of the object, one of which raises the alarm (condition `state`). " + (
-    "; ".join(f"{kind}: {', '.join(states)}" for kind, states in STATES.items())
+    "; ".join(f"{kind}: {', '.join(states)}" for kind, states in STATES.items()) + "."
 )
 HELP = {
     "xid_class": "Class of the XID errors (condition `xid`).",
@@ -83,7 +83,7 @@ class AlarmDefinitionSerializer(RowSerializer[AlarmDefinition]):
 
 
 def place_name(name: str) -> NameField:
-    text = HELP[name] + " Empty: no such place."
+    text = HELP[name] + " Empty: none."
     return NameField(
         max_length=110, required=False, allow_null=True, allow_blank=True, help_text=text
     )

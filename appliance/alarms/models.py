@@ -76,7 +76,7 @@ class AlarmDefinition(models.Model):
     notes = models.TextField(max_length=2000, blank=True)
     is_builtin = models.BooleanField(default=False)
     """It came with the product: it can be changed and disabled, not deleted."""
-    enabled = models.BooleanField(default=True, help_text="True: the definition is evaluated.")
+    enabled = models.BooleanField(default=True, help_text="Whether the definition is evaluated.")
     severity = models.CharField(max_length=10, choices=Severity.choices)
     object_kind = models.CharField(max_length=20, choices=ObjectKind.choices)
     condition = models.CharField(max_length=20, choices=Condition.choices)

@@ -62,10 +62,15 @@ def field_options(
 def option_for(name: str, schema: Schema, flag: str | None) -> Parameter:
     """Return the parameter of a command that sets a field."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    more = DURATION if name.endswith("_seconds") else {}
+    more = DURATION if name.endswith("_seconds") else range_of(schema)
     default = typer.Option(None, *([flag] if flag else []), help=help_of(name, schema), **more)
     kind = TYPES[kinds[0]] | None
     return Parameter(parameter_of(name), Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def range_of(schema: Schema) -> dict[str, Any]:
+    names = {"minimum": "min", "maximum": "max"}
+    return {option: schema[limit] for limit, option in names.items() if limit in schema}
 
 
 def help_of(name: str, schema: Schema) -> str:
@@ -77,7 +82,11 @@ def help_of(name: str, schema: Schema) -> str:
     if name.endswith("_seconds"):
         text += " For example 90s, 8h or 7d."
     if schema["type"] == "array":
-        text += " Can be repeated." if schema.get("minItems") else ' Can be repeated; "" for none.'
+        text += (
+            " Can be repeated."
+            if schema.get("minItems")
+            else ' Can be repeated; "" clears the list.'
+        )
     return text
 
 

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('notes', models.TextField(blank=True, max_length=2000)),
                 ('is_builtin', models.BooleanField(default=False)),
-                ('enabled', models.BooleanField(default=True, help_text='True: the definition is evaluated.')),
+                ('enabled', models.BooleanField(default=True, help_text='Whether the definition is evaluated.')),
                 ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], max_length=10)),
                 ('object_kind', models.CharField(choices=[('appliance', 'Appliance'), ('node', 'Node'), ('gpu', 'Gpu'), ('allocation', 'Allocation')], max_length=20)),
                 ('condition', models.CharField(choices=[('state', 'State'), ('metric', 'Metric'), ('event', 'Event'), ('xid', 'Xid'), ('certificate_age', 'Certificate Age'), ('queue_wait', 'Queue Wait'), ('idle_held', 'Idle Held')], max_length=20)),

@@ -47,15 +47,16 @@ function controlOf(api: ApiField): Pick<Field, "type" | "options"> {
   return { type: CONTROLS[typeOf(api)] ?? "text" };
 }
 
-function fieldOf(texts: string, name: string, api: ApiField): Field {
+function fieldOf(texts: string, name: string, api: ApiField, more: Partial<Field> = {}): Field {
   const [label, help] = [`${texts}.${name}`, `${texts}Help.${name}`];
-  const hasHelp = help in catalogue || !(label in catalogue);
+  const hasHelp = help in catalogue || !(label in catalogue || more.label);
   return {
     name,
     label: () => labelOf(texts, name),
     ...controlOf(api),
     ...(hasHelp ? { help: () => coded(`${texts}Help`, name, api.description) } : {}),
-  };
+    ...more,
+  } as Field;
 }
 
 /** Return what an input shows of a value. */
@@ -85,7 +86,7 @@ export function apiForm<Row extends object, Request extends object>(
   const names = Object.keys(properties).filter((name) => !without.includes(name));
   const all = names.map((name) => {
     const api = properties[name] as ApiField;
-    return { api, field: { ...fieldOf(texts, name, api), ...more[name] } as Field };
+    return { api, field: fieldOf(texts, name, api, more[name]) };
   });
   return {
     fields: all.map(({ field }) => field),
