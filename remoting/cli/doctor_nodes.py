@@ -203,13 +203,18 @@ def own_findings() -> Iterator[Finding]:
     yield from speed_findings(os.environ, ())
 
 
+def fix_of_absent_gpu(environment: Mapping[str, str]) -> str:
+    if visible := environment.get("CUDA_VISIBLE_DEVICES"):
+        return f"Unset CUDA_VISIBLE_DEVICES ({visible}): it names GPUs that the allocation lacks."
+    return "Look for a check above that is not ok; if all are, the node's log has the reason."
+
+
 def speed_findings(environment: Mapping[str, str], descriptors: Sequence[int]) -> Iterator[Finding]:
     """Yield what a program on the allocation measures. It uses up to 64 MiB of GPU memory."""
     found = run_probe(command_of("measure"), environment, MEASUREMENT_SECONDS, descriptors)
     if "error" in found:
         text = f"A program has no GPU: {found['error']}."
-        fix = "Look for a check above that is not ok; if all are, the node's log has the reason."
-        yield Finding("GPU", FAILED, text, fix)
+        yield Finding("GPU", FAILED, text, fix_of_absent_gpu(environment))
         return
     where = "this program's allocation" if is_inside() else "the allocation"
     yield Finding("GPU", OK, f"A program uses the GPU of {where}.")

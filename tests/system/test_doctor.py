@@ -153,6 +153,11 @@ def test_program_that_lost_the_client_library_is_told_how_to_keep_it(settled: Po
     assert "failed   GPU: A program has no GPU" in out
 
 
+def test_variable_that_names_an_absent_gpu_is_told(settled: Pool) -> None:
+    _, out, _ = settled.finish(settled.start(5, "env", "CUDA_VISIBLE_DEVICES=3", *DOCTOR))
+    assert "Unset CUDA_VISIBLE_DEVICES (3): " in out
+
+
 def test_startup_file_of_the_shell_that_hides_the_library_is_a_warning(
     pool: Pool, tmp_path: Path
 ) -> None:
