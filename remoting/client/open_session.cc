@@ -60,9 +60,10 @@ std::vector<std::pair<Heap*, uint64_t>> freed_until_now(const Link* link) {
   return freed;
 }
 
-// Another session needs memory. What work may still use of what the program has freed before is
-// returned when that work ends: for a program, memory that was freed is free. The program may have
-// made it available to itself by then. Meanwhile its unused leases are kept, as ever.
+// Another session needs memory, or a partition has shrunk. What work may still use of what the
+// program has freed before is returned when that work ends: for a program, memory that was freed is
+// free. The program may have made it available to itself by then. Meanwhile its unused leases are
+// kept, as ever.
 void return_unused_leases(Link* link, const std::function<bool()>& wait) {
   auto freed = freed_until_now(link);
   size_t pending = SIZE_MAX;

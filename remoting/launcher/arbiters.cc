@@ -105,10 +105,11 @@ void Arbiters::join(Member& member, Microseconds now) {
   update_joint(a);
 }
 
-// An allocation that has run beside the one that ended does not pay for it.
+// With the first session of its life: an allocation that has run beside the one that ended does not
+// pay for it.
 void Arbiters::take_over_debts(Member& member, Microseconds now) {
-  const Allocation& a = *member.allocation;
-  if (a.sessions.size() > 1) return;
+  Allocation& a = *member.allocation;
+  if (std::exchange(a.has_run, true)) return;
   for (uint32_t p = 0; p < member.partitions; ++p)
     member.places[p].gpu->arbiter.move_debt(a.debts(), a.id, now);
 }

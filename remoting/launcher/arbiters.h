@@ -104,6 +104,7 @@ class Arbiters {
     Arbiter::Id id;
     control::Allocation grant{};  // the newest one
     bool is_granted = false;
+    bool has_run = false;   // has had a session
     bool is_joint = false;  // a session of it has several GPUs
     std::vector<Member*> sessions;
     // The account that holds the debts of its tenant from allocations that have ended.

@@ -59,7 +59,7 @@ void Executor::advance() {
   make_charged_contexts(pipeline_);
   s_.shared_events.complete_abandoned(s_.account);
   if (s_.sizes_changed.exchange(false)) announce_partition_sizes(s_);
-  ask_for_unused_memory(s_);
+  if (!suspension_.active()) ask_for_unused_memory(s_);  // the answer would resume the session
   do {
     progress_ = completions_.progress();
     end_holds();

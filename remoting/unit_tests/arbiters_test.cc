@@ -375,7 +375,9 @@ TEST(Arbiters, NextAllocationOfATenantTakesOverTheDebtOfTheLastOne) {
   }
 }
 
-TEST(Arbiters, RunningAllocationDoesNotPayForAnotherOneOfItsTenant) {
+// Returns how many of 40 turns of two allocations the one gets that has run beside an ended one of
+// its tenant. Its program may be replaced by a next one.
+int turns_beside_an_ended_allocation(bool replaces_its_program) {
   Arbiters arbiters([] { return g_now; });
   auto grant = [&](const char* id, uint8_t tenant) {
     control::Allocation a = allocation_of(30);
@@ -385,23 +387,35 @@ TEST(Arbiters, RunningAllocationDoesNotPayForAnotherOneOfItsTenant) {
   for (const char* id : {"ended", "running"}) grant(id, 2);
   grant("neighbour", 1);
   auto ended = std::make_unique<Client>(arbiters, Account{"ended", {1}});
-  Client running(arbiters, {"running", {2}}), neighbour(arbiters, {"neighbour", {3}});
-  for (Client* c : {&running, &neighbour}) c->send(TurnOp::want);
+  auto running = std::make_unique<Client>(arbiters, Account{"running", {2}});
+  Client neighbour(arbiters, {"neighbour", {3}});
+  for (Client* c : {running.get(), &neighbour}) c->send(TurnOp::want);
   arbiters.step(0);
   g_now += 400'000;
   ended.reset();
   arbiters.step(0);
   arbiters.keep([](auto& id) { return id != "ended"; });
   grant("running", 2);  // as each message of the agent does
-  int turns = 0;
-  for (int i = 0; i < 40; ++i) {
-    turns += running.state(0) == TurnState::turn;
-    g_now += Arbiter::kTurn;
+  if (replaces_its_program) {
+    running.reset();
     arbiters.step(0);
-    for (Client* c : {&running, &neighbour}) c->end_turn();
+    running = std::make_unique<Client>(arbiters, Account{"running", {4}});
+    running->send(TurnOp::want);
     arbiters.step(0);
   }
-  EXPECT_GE(turns, 15);
+  int turns = 0;
+  for (int i = 0; i < 40; ++i) {
+    turns += running->state(0) == TurnState::turn;
+    g_now += Arbiter::kTurn;
+    arbiters.step(0);
+    for (Client* c : {running.get(), &neighbour}) c->end_turn();
+    arbiters.step(0);
+  }
+  return turns;
+}
+
+TEST(Arbiters, RunningAllocationDoesNotPayForAnotherOneOfItsTenant) {
+  for (bool replaces : {false, true}) EXPECT_GE(turns_beside_an_ended_allocation(replaces), 15);
 }
 
 // How many places the arbiters look at for turns of two sessions on one GPU, while so many others

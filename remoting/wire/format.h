@@ -156,7 +156,8 @@ enum class Frame : uint16_t {
   // u32 device, u32 1: more is charged than the partition has, u64 its bytes. Sent when they
   // change.
   partition_size = 12,
-  // Another session needs memory: return unused leases, then send return_complete.
+  // Another session needs memory, or a partition has shrunk: return unused leases, then send
+  // return_complete.
   memory_wanted = 13,
 };
 struct FrameHeader {

@@ -219,6 +219,25 @@ def test_suspended_session_is_resumed_by_hand_and_stays_suspended_without(node: 
             node.control.resume(session)
 
 
+def test_shrink_below_what_another_session_holds_resumes_nothing(node: LocalNode) -> None:
+    with program(node) as first:
+        number = first.allocate("cuMemAlloc", BLOCK, 1)
+        before = first.tell(f"digest {number}")
+        session = suspend(node)
+        with program(node) as second:
+            taken = [second.allocate("cuMemAlloc", BLOCK, seed) for seed in (2, 3, 4)]
+            node.partitions = (Partition(node.gpus[0], BLOCK, 50),)
+            node.grant()
+            log = node.folder / "launcher.log"
+            wait_for("the shrink", lambda: bool(node.control.sessions().over), log, SECONDS)
+            for block in taken:
+                assert second.tell(f"release {block}") == "ok"
+            second.tell("synchronize")
+            assert state_of(node, session) == "suspended"
+        limited(node)
+        assert first.tell(f"digest {number}") == before
+
+
 def test_program_that_ends_while_it_is_suspended_leaves_nothing(node: LocalNode) -> None:
     with program(node) as p:
         p.allocate("cuMemAlloc", BLOCK, 1)

@@ -41,6 +41,6 @@ def test_help_tells_what_a_field_means_and_takes() -> None:
     texts = {option.opts[0]: option.help for option in options_of("pool set")}
     assert texts["--policy"].endswith(" Can be repeated.")
     assert "One of pack, spread, model_affinity, exclusive." in texts["--policy"]
-    assert texts["--fallback"].endswith(' in order. Can be repeated; "" for none.')
+    assert texts["--fallback"].endswith(' in order. Can be repeated; "" clears the list.')
     assert texts["--max-idle"].startswith("Time without a launch or copy until eviction")
     assert all(texts.values())

@@ -41,6 +41,7 @@ struct Context {
   std::vector<StreamRef> streams;             // the legacy stream first
   std::deque<StreamRef> ready;                // streams whose next operation may start
   std::vector<FreeThread*> free_threads;      // the one that was busy last at the end
+  size_t arriving = 0;                        // threads that will look for a ready stream
   std::atomic<CUresult> error{CUDA_SUCCESS};  // the first one; sticky
   std::map<std::thread::id, StreamRef> per_thread;
   // By CUlimit: stack bytes of a thread, printf buffer bytes, heap bytes, …

@@ -43,6 +43,7 @@ void destroy_context(Context* c) {
   {
     std::lock_guard lock(c->mutex);
     c->destroyed = true;
+    c->arriving += c->free_threads.size();
     for (FreeThread* thread : std::exchange(c->free_threads, {})) thread->call();
   }
   wait_for_context(c);

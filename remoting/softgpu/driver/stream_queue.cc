@@ -34,6 +34,8 @@ void schedule(Context* c, const StreamRef& s) {
   }
   s->turn = StreamState::Turn::runs;
   c->ready.push_back(s);
+  if (c->ready.size() <= c->arriving) return;
+  ++c->arriving;
   if (c->free_threads.empty()) return std::thread(run_streams, c).detach();
   c->free_threads.back()->call();
   c->free_threads.pop_back();
@@ -71,12 +73,14 @@ void wait_for(StreamState& s, uint64_t position, std::unique_lock<std::mutex>& l
 void run_streams(Context* c) {
   FreeThread self;
   std::unique_lock lock(c->mutex);
+  --c->arriving;
   for (;;) {
     while (c->ready.empty()) {
       if (c->destroyed) return;
       self.is_called = false;
       c->free_threads.push_back(&self);
       self.called.wait(lock, [&] { return self.is_called; });
+      --c->arriving;
     }
     StreamRef s = std::move(c->ready.front());
     c->ready.pop_front();
