@@ -35,6 +35,7 @@ from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
 from nodes.messages import encode_inventory, encode_report, suspended_sessions
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 from nodes.suspending import Outcome, Suspender
+from nodes.turn_watch import TurnWatch, with_bypasses
 
 log = logging.getLogger("agent")
 
@@ -79,6 +80,9 @@ class Agent:
         """`host_memory_closed` in the grants that the launcher has."""
         self._measuring = asyncio.Lock()
         self.memory_watch = MemoryWatch(self.context_bytes)
+        self.turn_watch = TurnWatch()
+        self._bypasses: frozenset[uuid.UUID] = frozenset()
+        """Sessions that used a GPU without turns in the last comparison."""
         self.retry_delays = RetryDelays()
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
@@ -104,7 +108,7 @@ class Agent:
         await self._first_of(
             self._stay_connected(),
             self._report_periodically(),
-            self._watch_memory(),
+            self._watch_processes(),
             self._watch_host_access(),
             self.keeper.run(),
         )
@@ -290,26 +294,31 @@ class Agent:
             except Exception:
                 log.exception("agent: heartbeat failed, will retry")
 
-    async def _watch_memory(self) -> None:
-        """Compare NVML with the ledger periodically. The software GPU accounts for itself."""
+    async def _watch_processes(self) -> None:
+        """Compare NVML with the launcher periodically. The software GPU accounts for itself."""
         while True:
             await asyncio.sleep(with_jitter(COMPARE_SECONDS))
             try:
                 if not self.nvml.software():
-                    await self.compare_memory()
+                    await self.compare_processes()
             except Exception:
-                log.exception("agent: memory not compared, retrying in %.0f s", COMPARE_SECONDS)
+                log.exception("agent: NVML not compared, retrying in %.0f s", COMPARE_SECONDS)
 
-    async def compare_memory(self) -> None:
-        """Kill the sessions that use more memory than they have charged."""
+    async def compare_processes(self) -> None:
+        """Kill the sessions with more memory than they have charged. Find those without turns."""
         if self._desired is None:
             return
-        used = await asyncio.to_thread(self.nvml.process_memory, self.gpus)
-        listed = await self._sessions()
+        memory = await asyncio.to_thread(self.nvml.process_memory, self.gpus)
+        listed = await asyncio.to_thread(self.launcher.sessions)
         grants = self._grants(self._desired).grants
-        for excess in self.memory_watch.compare(used, listed.sessions, grants):
+        for excess in self.memory_watch.compare(memory, listed.sessions, grants):
             log.warning("agent: session %s: %s", excess.session_id, excess.reason())
             await asyncio.to_thread(self.launcher.kill_session, excess.session_id, excess.reason())
+        use = await asyncio.to_thread(self.nvml.process_use, self.gpus)
+        bypasses = self.turn_watch.compare(use, listed, grants)
+        for session in bypasses - self._bypasses:
+            log.warning("agent: session %s uses a GPU without turns", session)
+        self._bypasses = bypasses
 
     async def check_gpus(self) -> None:
         """Enumerate the GPUs and send the inventory if they or their contexts changed."""
@@ -334,7 +343,8 @@ class Agent:
 
     async def _sessions(self) -> SessionList:
         listed = await asyncio.to_thread(self.launcher.sessions)
-        return with_host_memory(listed, self.host_memory_closed)
+        self.turn_watch.observe(listed)
+        return with_bypasses(with_host_memory(listed, self.host_memory_closed), self._bypasses)
 
     async def _reconcile(self) -> tuple[SessionList, tuple[Outcome, ...]]:
         """Return the sessions, and what became of the desired suspensions."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Any, TypeVar
 
 import pynvml
@@ -18,6 +20,8 @@ from nodes.xid import XidWatch
 log = logging.getLogger("agent")
 
 SOFTWARE_NAME = "Software GPU"
+USE_PERIOD = 1_000_000
+"""Microseconds. NVML measures over a sixth of a second to a second."""
 R = TypeVar("R")
 
 
@@ -99,6 +103,14 @@ class Nvml:
             for g in gpus
         }
 
+    def process_use(self, gpus: Sequence[Gpu]) -> dict[uuid.UUID, dict[int, float]]:
+        """Return in what percent of the last second work of each process ran.
+
+        A process without work has no value, and a GPU that does not support it, as with MIG, none.
+        """
+        use = {g.uuid: self._attempt(f"use of GPU {g.index}", read_process_use, g) for g in gpus}
+        return {gpu: of_processes for gpu, of_processes in use.items() if of_processes is not None}
+
     def read(self, index: int, reader: str) -> float | None:
         """Return one value of a GPU by the name of its reader, or None if it is unsupported."""
         value = read_optional(lambda: READERS[reader](pynvml.nvmlDeviceGetHandleByIndex(index)))
@@ -130,6 +142,28 @@ def read_process_memory(handle: Any) -> dict[int, int]:
     """Return the bytes that NVML shows for each process; those without a value are left out."""
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return {p.pid: int(p.usedGpuMemory) for p in processes if p.usedGpuMemory is not None}
+
+
+def read_process_use(gpu: Gpu) -> dict[int, float]:
+    """Return the percent of the last second in which work of each process ran.
+
+    Drivers keep old samples, and entries without a meaning behind those of the processes.
+    """
+    since = time.time_ns() // 1000 - USE_PERIOD
+    try:
+        samples = pynvml.nvmlDeviceGetProcessUtilization(
+            pynvml.nvmlDeviceGetHandleByIndex(gpu.index), since
+        )
+    except pynvml.NVMLError as error:
+        if error.value in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND):
+            return {}
+        raise
+    now = time.time_ns() // 1000
+    use: dict[int, list[int]] = {}
+    for s in samples:
+        if since < s.timeStamp <= now and s.smUtil <= 100:
+            use.setdefault(s.pid, []).append(s.smUtil)
+    return {pid: mean(of_process) for pid, of_process in use.items()}
 
 
 def mig_enabled(handle: Any) -> bool:

@@ -43,6 +43,7 @@ COMPUTE_LIMIT = {
     "alone": "not needed: no other allocation uses the GPU",
     "coarse": "enforced with a larger error: work needed more than 90 ms to end after a turn",
     "sliced": "time slicing: a turn did not end in 500 ms",
+    "bypassed": "unenforced: by NVML the session used more of a GPU than it had turns for",
     "unenforced": "unenforced: the session has no connection to the launcher",
 }
 """By the name of the enforcement. The appliance shows the greatest text for an allocation."""

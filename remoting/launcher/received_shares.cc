@@ -26,7 +26,7 @@ uint32_t ReceivedShares::share(const Arbiter::Id& id, Microseconds charged, Micr
   Sample newest = sample(charged, now);
   if (samples.empty() || now - samples.back().at >= kStep) samples.push_back(newest);
   Microseconds in_turns = newest.in_turns - samples.front().in_turns;
-  if (in_turns < kStep) return control::kUnknownShare;
+  if (!in_turns_ || in_turns < kStep) return control::kUnknownShare;
   // NOLINTNEXTLINE(custom-unchecked-product): the time of a minute
   Microseconds share = (charged - samples.front().charged) * 10'000 / in_turns;
   return (uint32_t)std::min<Microseconds>(share, 10'000);

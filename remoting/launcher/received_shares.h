@@ -23,8 +23,8 @@ class ReceivedShares {
   // Begins with an account, unless it is known. `charged` is what it has paid in all.
   void add(const Arbiter::Id& id, Microseconds charged, Microseconds now);
   void remove(const Arbiter::Id& id) { samples_.erase(id); }
-  // Returns the share in hundredths of a percent, or control::kUnknownShare. What it paid between
-  // two calls that are more than kPeriod apart is not known.
+  // Returns the share in hundredths of a percent, or control::kUnknownShare, also while the GPU is
+  // not given in turns. What it paid between two calls that are more than kPeriod apart is unknown.
   uint32_t share(const Arbiter::Id& id, Microseconds charged, Microseconds now);
 
  private:

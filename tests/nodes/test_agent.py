@@ -400,6 +400,6 @@ def test_part_that_ends_by_an_error_ends_the_agent(
 
     monkeypatch.setattr(agent, "keeper", SimpleNamespace(run=stay))
     monkeypatch.setattr(agent, "_stay_connected", stay)
-    monkeypatch.setattr(agent, "_watch_memory", fail)
+    monkeypatch.setattr(agent, "_watch_processes", fail)
     with pytest.raises(ValueError, match="on purpose"):
         asyncio.run(asyncio.wait_for(agent.run(), 60))

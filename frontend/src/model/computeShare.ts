@@ -9,6 +9,7 @@ const ENFORCEMENTS: [start: string, code: string][] = [
   ["enforced", "turns"],
   ["not needed", "alone"],
   ["time slicing", "sliced"],
+  ["unenforced: by NVML", "bypassed"],
   ["unenforced", "unenforced"],
 ];
 

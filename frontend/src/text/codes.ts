@@ -46,6 +46,10 @@ export const codeTexts = {
     "time slices of the GPU: a turn did not end in 500 ms",
     "使用 GPU 时间片:轮次未能在 500 毫秒内结束",
   ],
+  "enforcement.bypassed": [
+    "not enforced: by NVML the session used more of a GPU than it had turns for",
+    "未强制执行:NVML 显示会话占用的 GPU 时间多于其获得的轮次",
+  ],
   "enforcement.unenforced": [
     "not enforced: the session has no connection to the launcher",
     "未强制执行:会话未连接到启动器",
