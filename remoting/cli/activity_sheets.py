@@ -10,6 +10,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.activity_commands import task_app
 from remoting.cli.allocation_commands import allocation_app
+from remoting.cli.allocation_sizes import with_size
 from remoting.cli.amounts import WaitOption
 from remoting.cli.inventory_sheets import events_of
 from remoting.cli.object_ids import AllocationName, id_of
@@ -33,13 +34,12 @@ ALLOCATION_FIELDS = (
     "suspension",
     "gpu_count",
     "percent",
-    "memory_bytes",
+    "memory",
     "compute_mode",
     "granted_compute_mode",
     "max_sessions",
     "compute_enforcement",
-    "compute_received_percent",
-    "compute_error_percent",
+    "compute_received",
     "longest_drain_ms",
     "model",
     "selector",
@@ -68,8 +68,7 @@ SESSION_FIELDS = (
     "bytes_out",
     "compute_mode",
     "compute_enforcement",
-    "compute_received_percent",
-    "compute_error_percent",
+    "compute_received",
     "longest_drain_ms",
     "isolation",
     "refused_calls",
@@ -127,18 +126,31 @@ def with_sentences(allocation: dict[str, Any]) -> dict[str, Any]:
     """Return the allocation with its resize and its suspension as sentences."""
     suspension, waiting_reason = allocation["suspension"], allocation["waiting_reason"]
     resize = describe_resize(allocation)
-    return allocation | {
+    return with_size(allocation) | {
         "resize": resize,
         "suspension": describe(allocation) if suspension else "",
         "waiting_reason": "" if resize else waiting_reason,  # a resize that is queued has it
+        "compute_received": received_text(allocation),
     }
+
+
+def received_text(row: dict[str, Any]) -> str:
+    """Return the share of the compute that an allocation or session received; empty if unknown."""
+    received, error = row["compute_received_percent"], row["compute_error_percent"]
+    if received is None:
+        return ""
+    apart = "" if error is None else f" ({error:+} points from the granted share)"
+    return f"{received} %{apart}"
 
 
 def alternatives(api: rest.Api, allocation_id: str) -> Related:
     return Related(
         "Alternatives that would start immediately",
-        ("difference", "pool", "gpu_count", "percent", "memory_bytes"),
-        lambda: api.request("GET", f"allocations/{allocation_id}/explanation")["alternatives"],
+        ("difference", "pool", "gpu_count", "percent", "memory"),
+        lambda: map(
+            with_size,
+            api.request("GET", f"allocations/{allocation_id}/explanation")["alternatives"],
+        ),
     )
 
 
@@ -165,7 +177,9 @@ def session_show(session_id: str, output: Output = "table") -> None:
         ("name", "owner", "project", "state", "gpu_count", "percent", "id"),
         lambda: [api.request("GET", f"allocations/{row['allocation_id']}")],
     )
-    print_sheet(f"Session of {row['program']}", row, SESSION_FIELDS, [allocation], output)
+    is_data = output in ("json", "yaml")
+    shown = row if is_data else row | {"compute_received": received_text(row)}
+    print_sheet(f"Session of {row['program']}", shown, SESSION_FIELDS, [allocation], output)
 
 
 @task_app.command("show")

@@ -16,10 +16,11 @@ from remoting.cli.allocation_request import (
     takes_request,
     tell_shorter_lifetime,
 )
+from remoting.cli.allocation_sizes import with_size
 from remoting.cli.amounts import QueueTimeout
 from remoting.cli.confirmation import Yes, confirm
 from remoting.cli.object_ids import AllocationName, id_of, own_allocation
-from remoting.cli.output import Output, client, show
+from remoting.cli.output import Output, client, print_structured, show
 
 allocation_app = typer.Typer(
     no_args_is_help=True, help="Create, list, show, use and release allocations."
@@ -43,7 +44,7 @@ ALLOCATION_WIDE = [
     "compute_mode",
     "compute_enforcement",
     "compute_received_percent",
-    "memory_bytes",
+    "memory",
     "resize.reason",
     "suspension.state",
     "suspension.reason",
@@ -60,12 +61,9 @@ def allocation_list(
     output: Output = "table",
 ) -> None:
     """List allocations, newest first, with the reason if they are queued."""
-    show(
-        client().items("allocations", **({"state": state} if state else {})),
-        ALLOCATION_COLUMNS,
-        output,
-        ALLOCATION_WIDE,
-    )
+    rows = client().items("allocations", **({"state": state} if state else {}))
+    if not print_structured(rows, output):
+        show([with_size(row) for row in rows], ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
 
 
 @allocation_app.command("create")

@@ -10,9 +10,10 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli import apply_command
+from remoting.cli.allocation_sizes import with_size
 from remoting.cli.gpu_commands import find_gpu
 from remoting.cli.object_ids import WHOLE_ID, id_of
-from remoting.cli.output import Output, client, print_structured, show, show_one
+from remoting.cli.output import Output, cell, client, print_structured, show, show_one
 from remoting.cli.people_commands import with_place
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -48,13 +49,13 @@ def explain(
         typer.echo(f"The allocation is not queued. State: {explanation['state']}")
         return
     typer.echo(f"{explanation['rule']}: {explanation['reason']}")
-    expected = (explanation["expected_start_at"] or "unknown (no end time is set)")[:40]
-    typer.echo(f"Expected to start: {expected}")
+    at = explanation["expected_start_at"] and f"{cell(explanation, 'expected_start_at')} UTC"
+    typer.echo(f"Expected to start: {at or 'unknown (no end time is set)'}")
     if explanation["alternatives"]:
         typer.echo("Alternatives that would start immediately:")
         show(
-            explanation["alternatives"],
-            ["difference", "pool", "gpu_count", "percent", "memory_bytes"],
+            [with_size(row) for row in explanation["alternatives"]],
+            ["difference", "pool", "gpu_count", "percent", "memory"],
             output,
         )
 

@@ -15,6 +15,7 @@ from typing import Any
 from remoting.cli import detached_runs
 from remoting.cli.allocation_request import tell_shorter_lifetime
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
+from remoting.cli.output import cell
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
 from remoting.cli.ticket_file import ALLOCATION_LINE, TicketFile
@@ -145,7 +146,7 @@ class LeaseKeeper:
         if state["evict_at"] and not self._warned:
             self._warned = True
             print(
-                f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: "
+                f"busbar: notice: this allocation ends at {cell(state, 'evict_at')} UTC: "
                 f"{state['end_reason']}",
                 file=sys.stderr,
             )
@@ -154,8 +155,7 @@ class LeaseKeeper:
 def ending_of(allocation: dict[str, Any]) -> str:
     """Return when, by whom or why an allocation ended, as a sentence."""
     reason = allocation["end_reason"] or f"it is {allocation['state']}"
-    ended_at = (allocation["ended_at"] or "")[:19].replace("T", " ")
-    when = f" at {ended_at} UTC" if ended_at else ""
+    when = f" at {cell(allocation, 'ended_at')} UTC" if allocation["ended_at"] else ""
     if reason.startswith("released by "):
         return f"The allocation was {reason}{when}."
     before = "" if allocation["active_at"] else " before it started"

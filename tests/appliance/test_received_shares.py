@@ -15,6 +15,7 @@ from appliance.allocations import sessions
 from appliance.fleet.reports import process_report
 from appliance.inventory.models import Node
 from nodes.protocol import fleet_pb2
+from tests.appliance.commands_in_process import BusbarOf
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
@@ -85,6 +86,16 @@ def test_share_and_error_stand_on_session_and_allocation(
     assert [shares_of(s) for s in listed] == [(25.38, -4.62)] * 2
     alone = body(alice.get(f"/api/v1/sessions/{listed[0]['id']}"))
     assert shares_of(alone) == (25.38, -4.62)
+
+
+def test_commands_show_the_share_in_words(
+    alice: Any, node: Node, allocation: Any, busbar_of: BusbarOf
+) -> None:
+    report(node, [session_of(allocation)], 24.5, 26.25)
+    _, (session,) = shown(alice, allocation)
+    for kind, row in (("allocation", allocation), ("session", session)):
+        text = busbar_of(alice)(kind, "show", row["id"]).out
+        assert "25.38 % (-4.62 points from the granted share)" in text, text
 
 
 def test_gpu_without_turns_does_not_count(alice: Any, node: Node, allocation: Any) -> None:

@@ -53,7 +53,7 @@ def test_share_of_two_tenants_of_a_gpu_stands_everywhere(
     (session,) = pool.sessions(allocation_id=first["id"])
     assert session["compute_received_percent"] and session["compute_error_percent"] is not None
     for kind, object_id in (("allocation", first["id"]), ("session", session["id"])):
-        assert "Compute received percent" in shown_by_command(pool, kind, object_id)
+        assert "points from the granted share" in shown_by_command(pool, kind, object_id)
     main = console.page.get_by_role("main")
     console.open(f"/allocations/{first['id']}")
     for page in (f"/allocations/{first['id']}", f"/sessions/{session['id']}"):

@@ -1,0 +1,31 @@
+"""The size of an allocation, as tables, sheets and lists print it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from remoting.cli.output import size_text
+
+Row = dict[str, Any]
+
+
+def with_size(row: Row) -> Row:
+    """Return an allocation with `percent` and `memory` as tables show them.
+
+    A request has one of them as 0 if it is in proportion to the other. The partitions have what is
+    granted; an alternative has none.
+    """
+    partitions, percent, memory = row.get("partitions", ()), row["percent"], row["memory_bytes"]
+    return row | {
+        "percent": percent or in_proportion(p["compute_percent"] for p in partitions),
+        "memory": (
+            size_text(memory)
+            if memory
+            else in_proportion(size_text(p["memory_bytes"]) for p in partitions)
+        ),
+    }
+
+
+def in_proportion(granted: Iterable[object]) -> str:
+    return ", ".join(["in proportion", *dict.fromkeys(map(str, granted))])

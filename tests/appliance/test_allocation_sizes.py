@@ -1,0 +1,57 @@
+"""Commands show the size that an allocation has, also if it is in proportion to the other part."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests.appliance.commands_in_process import Busbar
+from tests.appliance.suspending_client import Client
+
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+
+
+def request(alice: Client, **size: Any) -> str:
+    made = alice.client.post("/api/v1/allocations", size, format="json")
+    assert made.status_code == 202, made.content
+    return str(made.json()["id"])
+
+
+@pytest.mark.parametrize(
+    ("size", "percent", "memory"),
+    [
+        ({"percent": 25}, "25", "in proportion, 2.00 GiB"),
+        ({"memory_bytes": 2 << 30}, "in proportion, 25", "2.00 GiB"),
+    ],
+)
+def test_size_in_proportion_shows_what_it_comes_to(
+    alice: Client, busbar_of_alice: Busbar, size: dict[str, int], percent: str, memory: str
+) -> None:
+    pk = request(alice, **size)
+    sheet = busbar_of_alice("allocation", "show", pk).out
+    for label, text in (("Percent", percent), ("Memory", memory)):
+        assert re.search(rf"^  {label} +{text} *$", sheet, re.MULTILINE), sheet
+    assert percent in busbar_of_alice("allocation", "list").out
+    wide = busbar_of_alice("allocation", "list", "-o", "wide").out
+    assert " 0 B" not in wide, wide
+
+
+def test_explanation_shows_its_time_as_other_commands_do(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
+    request(alice, percent=100, hold="lifetime", lifetime_seconds=3600)
+    pk = request(alice, percent=100)
+    text = busbar_of_alice("explain", pk).out
+    assert re.search(r"^Expected to start: [0-9-]{10} [0-9:]{8} UTC$", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize("command", [["explain"], ["allocation", "show"]])
+def test_alternative_has_memory_in_proportion(
+    alice: Client, busbar_of_alice: Busbar, command: list[str]
+) -> None:
+    request(alice, percent=60)
+    text = busbar_of_alice(*command, request(alice, percent=80)).out
+    assert "Alternatives" in text and "in proportion" in text and "0 B" not in text, text
