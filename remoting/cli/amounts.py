@@ -18,6 +18,8 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+", re.ASCII)
 PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
 MAX_LENGTH = 40
+LEAST_MIB = 256
+"""A size without a unit is proposed in MiB from this number on: few GPUs have so many GiB."""
 
 
 def parse_size(text: str) -> int:
@@ -28,7 +30,7 @@ def parse_size(text: str) -> int:
     if match and unit in SIZE_UNITS:
         return int(float(match[1]) * SIZE_UNITS[unit])
     if match and unit in ("", "K", "M", "G", "T", "KI", "MI", "GI", "TI"):
-        prefix = unit[:1] or "G"
+        prefix = unit[:1] or ("G" if float(match[1]) < LEAST_MIB else "M")
         raise typer.BadParameter(
             f'"{given}" has no unit. Did you mean "{match[1]}{prefix}iB"? Units are B, kB, MB, GB '
             "and TB (powers of 1000), KiB, MiB, GiB and TiB (powers of 1024)."

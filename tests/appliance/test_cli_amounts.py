@@ -25,7 +25,16 @@ def test_size_in_si_and_iec_units(text: str, bytes_: int) -> None:
     assert parse_size(text) == bytes_
 
 
-@pytest.mark.parametrize(("text", "meant"), [("8", "8GiB"), ("8G", "8GiB"), ("512Mi", "512MiB")])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("8", "8GiB"),
+        ("255", "255GiB"),
+        ("2000", "2000MiB"),
+        ("8G", "8GiB"),
+        ("512Mi", "512MiB"),
+    ],
+)
 def test_size_without_unit_is_refused_with_a_proposal(text: str, meant: str) -> None:
     with pytest.raises(typer.BadParameter, match=f'Did you mean "{meant}"'):
         parse_size(text)
