@@ -29,3 +29,15 @@ def with_size(row: Row) -> Row:
 
 def in_proportion(granted: Iterable[object]) -> str:
     return ", ".join(["in proportion", *dict.fromkeys(map(str, granted))])
+
+
+def share_of_gpus(row: Row) -> str:
+    """Return which share of which GPUs an allocation has, or of how many it requests."""
+    granted = [
+        f"{p['compute_percent']} % of {p['node']}/{p['gpu_index']}"
+        for p in row.get("partitions", ())
+    ]
+    if granted:
+        return ", ".join(granted)
+    share = f"{row['percent']} %" if row["percent"] else size_text(row["memory_bytes"])
+    return f"{share} of {row['gpu_count']} GPU" + ("" if row["gpu_count"] == 1 else "s")

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from remoting.cli.allocation_sizes import share_of_gpus
 from remoting.cli.api import EXIT_CONFLICT, EXIT_DENIED, EXIT_NOT_FOUND, Api, ApiError
+from remoting.cli.output import cell
 from remoting.cli.prompts import has_terminal
 
 Row = dict[str, Any]
@@ -180,5 +182,6 @@ def newest_first(api: Api, collection: str, **filters: str) -> Iterator[Row]:
 
 
 def described(row: Row) -> str:
-    facts = [str(row[field]) for field in DESCRIBED_BY if row.get(field)]
-    return "  ".join([row["id"], *facts])
+    facts = [cell(row, field) for field in DESCRIBED_BY if row.get(field)]
+    size = [share_of_gpus(row)] if "percent" in row else []
+    return "  ".join([row["id"], *facts, *size])

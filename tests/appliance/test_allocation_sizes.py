@@ -55,3 +55,15 @@ def test_alternative_has_memory_in_proportion(
     request(alice, percent=60)
     text = busbar_of_alice(*command, request(alice, percent=80)).out
     assert "Alternatives" in text and "in proportion" in text and "0 B" not in text, text
+
+
+def test_candidates_of_a_name_are_told_apart_by_their_sizes(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
+    placed = [{"percent": 30}, {"memory_bytes": 1 << 30, "percent": 5}]
+    queued = [{"percent": 80}, {"memory_bytes": 5 << 30}]
+    for size in placed + queued:
+        request(alice, name="train", **size)
+    done = busbar_of_alice("allocation", "show", "train")
+    for share in ("30 % of node/0", "5 % of node/0", "80 % of 1 GPU", "5.00 GiB of 1 GPU"):
+        assert re.search(rf"  [0-9-]{{10}} [0-9:]{{8}}  {share}$", done.err, re.MULTILINE), done
