@@ -14,7 +14,7 @@ from typing import Any
 
 PREFIX = "/api/v1/"
 KEPT = ("type", "format", "enum", "minimum", "maximum", "minItems", "default", "writeOnly")
-"""What clients show. The appliance checks the patterns and lengths of texts."""
+"""Keywords of a field's schema that clients get. Only the appliance checks lengths and patterns."""
 LISTED_VALUES = re.compile(r"(^|\n\n)\* `.*", re.DOTALL)
 """The list of values that drf-spectacular adds to a description."""
 Json = dict[str, Any]

@@ -181,7 +181,7 @@ def test_unused_lease_is_asked_back_from_a_program_that_makes_no_call(
 
 
 def test_client_that_never_returns_its_leases_is_left_alone(node: LocalNode) -> None:
-    """What it keeps stays charged, so that no other program of the allocation gets it."""
+    """The memory that it keeps is charged to it: no other program of the allocation gets it."""
     held = SMALL // 2 + 2 * LEASE
     with program(node) as p, program(node) as other:
         number = p.allocate(SMALL // 2).removeprefix("ok ")

@@ -1,6 +1,6 @@
 # Copyright: The Busbar developers
 # Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
-"""What the module for allocations does besides creation, change and release."""
+"""Hooks of the module for allocations: the size of whole GPUs, suspension, and the lease."""
 
 
 def prepare(appliance, params):

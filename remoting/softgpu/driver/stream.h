@@ -40,7 +40,7 @@ struct StreamState {
   uint64_t enqueued = 0;  // operations so far
   uint64_t completed = 0;
   static constexpr uint64_t kNone = UINT64_MAX;
-  // The first position for which a thread waits: that it has been reached is told then only.
+  // The lowest position that a thread waits for. Waiting threads are notified when it is complete.
   uint64_t awaited = kNone;
   struct Operation {
     std::function<CUresult()> run;
