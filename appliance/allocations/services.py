@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
 from uuid import UUID
 
 from django.db import transaction
@@ -51,6 +51,26 @@ POOL_BY_NAME = Select(lambda name: Pool.objects.filter(name=name))
 CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
 
 
+class RequestedColumns(TypedDict, total=False):
+    """Columns of a new allocation."""
+
+    name: str
+    gpu_count: int
+    percent: int
+    memory_bytes: int
+    compute_mode: str
+    same_node: bool
+    model: str
+    selector: dict[str, str]
+    min_driver_version: str
+    min_cuda_version: str
+    priority: int
+    preemptible: bool
+    lifetime_seconds: int | None
+    hold: str
+    reservation_id: UUID | None
+
+
 @write_transaction
 def create_allocation(
     *,
@@ -58,7 +78,7 @@ def create_allocation(
     project_name: str | None,
     pool_name: str,
     allow_pending: bool = False,
-    **columns: Any,
+    **columns: Unpack[RequestedColumns],
 ) -> Allocation:
     """Queue an allocation with the requested columns and run the scheduler.
 
