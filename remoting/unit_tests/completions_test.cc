@@ -178,6 +178,7 @@ TEST_F(CompletionsTest, FenceIsPublishedWhileTheThreadWaitsForAnotherInTheDriver
   completions.watch_in_background(false);
   auto end = std::chrono::steady_clock::now() + kPatience;
   while (!g_synchronizing && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(g_synchronizing) << "the thread did not reach the driver";
   b.state = CUDA_SUCCESS;
   completions.add(fence(kSecond, 200, b));
   completions.watch_in_background(false);
@@ -199,6 +200,7 @@ TEST_F(CompletionsTest, ThreadWaitsInTheDriverAtOnceForWorkOfATurn) {
   completions.watch_in_background(true);
   auto end = std::chrono::steady_clock::now() + kPatience;
   while (!g_synchronizing && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(g_synchronizing) << "the thread did not reach the driver";
   EXPECT_LT(g_queries, 10);
   a.state = CUDA_SUCCESS;
 }

@@ -73,6 +73,7 @@ CUresult note_registration(void* at, size_t bytes, unsigned) {
 
 // A copy from or to other memory would wait in the call, and the executor with it.
 TEST_F(ExecutorTest, ChunksAreRegisteredWithTheFirstContext) {
+  g_registered.clear();
   t.cu.cuMemHostRegister = note_registration;
   EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
   ASSERT_EQ(g_registered.size(), 1u);
@@ -450,6 +451,7 @@ TEST_F(ExecutorBacklogTest, ExecutorSleepsWhileItsWorkOfATurnRuns) {
   turns.gate(0)->use(&turn);
   executor.advance();
   g_looks = 0;
+  g_waits_in_driver = false;
   std::thread runner([&] { executor.run(); });
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!g_waits_in_driver && std::chrono::steady_clock::now() < end) std::this_thread::yield();
