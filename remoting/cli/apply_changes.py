@@ -41,11 +41,10 @@ def read_objects(api: rest.Api, kinds: Sequence[str]) -> Objects:
     return found
 
 
-def equal_values(desired: object, actual: object) -> bool:
-    """Compare values independent of their notation: 1 equals 1.0, empty equals absent."""
-    if isinstance(desired, int | float) and isinstance(actual, int | float):
-        return float(desired) == float(actual)
-    return (desired or None) == (actual or None)
+def compared(field: str, value: object) -> object:
+    """Return a value as it is compared: an empty text or list is none, and 0 seconds are, too."""
+    is_amount = isinstance(value, int | float) and not field.endswith("_seconds")
+    return value if is_amount else value or None
 
 
 def change_for(document: Document, objects: Objects) -> Change | None:
@@ -66,7 +65,7 @@ def change_for(document: Document, objects: Objects) -> Change | None:
     different = {
         key: value
         for key, value in document.row.items()
-        if key not in ONLY_FOR_CREATION and not equal_values(value, actual.get(key))
+        if key not in ONLY_FOR_CREATION and compared(key, value) != compared(key, actual.get(key))
     }
     if not different:
         return None
@@ -76,9 +75,13 @@ def change_for(document: Document, objects: Objects) -> Change | None:
             "changed. Delete it first.",
             rest.EXIT_CONFLICT,
         )
-    values = (f"{key} from {actual.get(key)} to {value}" for key, value in different.items())
+    values = (f"{k} from {shown(actual.get(k))} to {shown(v)}" for k, v in different.items())
     report = f"{title}: changed {', '.join(values)}"
     return Change("PATCH", f"{kind.path}/{actual['id']}", different, report)
+
+
+def shown(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def deletions(

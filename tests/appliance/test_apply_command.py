@@ -79,6 +79,21 @@ def test_file_and_standard_input_are_applied_once(busbar: Busbar, file: Path) ->
     assert "site hall: created" in both.out and "1 of 6 changed." in both.out
 
 
+def test_limit_of_0_and_no_limit_are_different(busbar: Busbar, file: Path) -> None:
+    busbar("apply", "-f", str(file))
+    quota = "kind: quota\nsubject_kind: project\nsubject: vision\nlimit_gpus: "
+    for value, report in (("null", "from 4.0 to none"), ("0", "from none to 0"), ("0.0", "0 of 1")):
+        done = busbar("apply", "-f", "-", stdin=quota + value)
+        assert done.status == 0 and report in done.out, done
+    assert "from 0.0 to none" in busbar("apply", "-f", "-", stdin=quota + "null").out
+
+
+def test_period_of_0_equals_none(busbar: Busbar, file: Path) -> None:
+    busbar("apply", "-f", str(file))
+    pool = "kind: pool\nname: night\nmax_idle_seconds: 0\n"
+    assert "0 of 1 changed." in busbar("apply", "-f", "-", stdin=pool).out
+
+
 def test_prune_lists_asks_and_removes_what_has_the_labels_and_is_in_no_file(
     busbar: Busbar, file: Path
 ) -> None:
