@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any
 
@@ -22,6 +22,8 @@ TYPES: dict[str, Any] = {
     "string": str,
 }
 DURATION: dict[str, Any] = {"parser": parse_whole_seconds, "metavar": "DURATION"}
+CLEARED = object()
+"""Value of an option that empties its field: None is that of an option that is not given."""
 
 
 def field_options(
@@ -44,7 +46,7 @@ def field_options(
         @wraps(command)
         def run(**given: Any) -> None:
             values = {name: given.pop(option) for option, name in names.items()}
-            command(**given, **{n: texts(v) for n, v in values.items() if v is not None})
+            command(**given, **{n: sent(v) for n, v in values.items() if v is not None})
 
         found = signature(command, eval_str=True)
         own = [p for p in found.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
@@ -62,10 +64,28 @@ def field_options(
 def option_for(name: str, schema: Schema, flag: str | None) -> Parameter:
     """Return the parameter of a command that sets a field."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    more = DURATION if name.endswith("_seconds") else range_of(schema)
+    more = range_of(schema)
+    if name.endswith("_seconds"):
+        more = DURATION
+    elif is_clearable(name, schema):
+        more = {"parser": partial(parse_or_clear, TYPES[kinds[0]]), "metavar": "NUMBER"}
     default = typer.Option(None, *([flag] if flag else []), help=help_of(name, schema), **more)
     kind = TYPES[kinds[0]] | None
     return Parameter(parameter_of(name), Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def is_clearable(name: str, schema: Schema) -> bool:
+    """Return whether `none` empties the field. A period without an end is 0 instead."""
+    is_nullable_number = schema["type"] in (["integer", "null"], ["number", "null"])
+    return is_nullable_number and not name.endswith("_seconds")
+
+
+def parse_or_clear(kind: type[int] | type[float], text: str) -> object:
+    """Return a number, or CLEARED. Raises BadParameter. The appliance checks the limits."""
+    try:
+        return CLEARED if text in ("none", "") else kind(text)
+    except ValueError:
+        raise typer.BadParameter(f'"{text[:40]}" is neither a number nor none.') from None
 
 
 def range_of(schema: Schema) -> dict[str, Any]:
@@ -81,6 +101,8 @@ def help_of(name: str, schema: Schema) -> str:
         text += f" One of {', '.join(values)}."
     if name.endswith("_seconds"):
         text += " For example 90s, 8h or 7d."
+    if is_clearable(name, schema):
+        text += " `none` clears it."
     if schema["type"] == "array":
         text += (
             " Can be repeated."
@@ -90,6 +112,8 @@ def help_of(name: str, schema: Schema) -> str:
     return text
 
 
-def texts(value: Any) -> Any:
-    """Return the texts of a list that are not empty, any other value unchanged."""
+def sent(value: Any) -> Any:
+    """Return what a request sends for the value of an option: of a list, texts with content."""
+    if value is CLEARED:
+        return None
     return [item for item in value if item] if isinstance(value, list) else value
