@@ -6,8 +6,8 @@ ansible/, and the modules for objects, whose options are the fields of the REST 
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,12 @@ def write_collection(folder: Path) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "collection"
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.collection", description="Write the Ansible collection to a folder."
+    )
+    default = ROOT / "build" / "collection"
+    parser.add_argument("folder", nargs="?", type=Path, default=default, help="where (%(default)s)")
+    folder = parser.parse_args().folder
     write_collection(folder)
     print(folder)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.collection import module_names
+from deploy.collection import main, module_names
 from tests.ansible.module_runner import load_plugin
 
 FACTS = ("type", "required", "choices", "elements", "default")
@@ -49,3 +49,14 @@ def test_documentation_of_module_describes_the_accepted_options(
     with pytest.raises(SystemExit):
         load_plugin(collections, f"modules.{module}").main()
     assert documented_options(collections, module) == accepted
+
+
+def test_help_of_the_build_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["collection", "--help"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0 and "usage: python -m deploy.collection" in capsys.readouterr().out
+    assert not any(tmp_path.iterdir())
