@@ -8,6 +8,8 @@ interface ApiField {
   description: string;
   enum?: string[];
   items?: { type?: string; enum?: string[] };
+  minimum?: number;
+  maximum?: number;
   writeOnly?: boolean;
 }
 export type ApiFields = Record<string, ApiField>;
@@ -41,10 +43,10 @@ const CONTROLS: Record<string, Field["type"]> = {
   integer: "number",
   number: "number",
 };
-function controlOf(api: ApiField): Pick<Field, "type" | "options"> {
+function controlOf(api: ApiField): Pick<Field, "type" | "options" | "min" | "max"> {
   const options = (api.enum ?? api.items?.enum)?.filter(Boolean);
   if (options) return { type: api.enum ? "select" : "checks", options };
-  return { type: CONTROLS[typeOf(api)] ?? "text" };
+  return { type: CONTROLS[typeOf(api)] ?? "text", min: api.minimum, max: api.maximum };
 }
 
 function fieldOf(texts: string, name: string, api: ApiField, more: Partial<Field> = {}): Field {

@@ -54,6 +54,12 @@ test("the command of a new pool has every setting of the form", async () => {
   );
 });
 
+test("the input of a number has the limits of the API", async () => {
+  given("pools", []);
+  await fill(<PoolsPane />, "Create pool", {});
+  expect(document.getElementById("field-max_idle_seconds")?.getAttribute("min")).toBe("0");
+});
+
 test("a role can be bound at a pool, and the command says so", async () => {
   given("bindings", []);
   given("roles", [{ id: null, name: "operator", built_in: true, privileges: [] }]);

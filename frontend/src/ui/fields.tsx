@@ -24,6 +24,8 @@ export interface Field {
   required?: boolean;
   help?: Phrase;
   options?: readonly string[];
+  min?: number;
+  max?: number;
   /** What a choice shows for an option, in place of the option. */
   textOf?: (option: string) => string;
   /** Whether the other values make the field meaningless. */
@@ -82,6 +84,9 @@ function Checks({ field, value, onChange }: InputProps) {
   );
 }
 
+const limitsOf = ({ type, min, max }: Field) =>
+  type === "number" ? { step: "any", min, max } : {};
+
 export function FieldInput(props: InputProps) {
   const { field, value, onChange, autoFocus } = props;
   const id = `field-${field.name}`;
@@ -113,7 +118,7 @@ export function FieldInput(props: InputProps) {
     <TextInput
       id={id}
       type={type}
-      step={type === "number" ? "any" : undefined}
+      {...limitsOf(field)}
       value={text}
       isRequired={field.required}
       autoFocus={autoFocus}
