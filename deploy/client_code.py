@@ -287,7 +287,7 @@ def main() -> None:
             continue
         if check:
             raise SystemExit(
-                f"busbar_client/{name} is not current. Run: python -m deploy.client_code"
+                f"busbar_client/{name} is not current. Run: .venv/bin/python -m deploy.client_code"
             )
         path.write_text(text)
 

@@ -128,7 +128,7 @@ def test_nothing_that_clients_rely_on_has_changed() -> None:
 def test_what_is_new_is_promised_from_now_on() -> None:
     missing = {*lines(api()), *demands(api())} - written()
     assert not missing, (
-        f"{sorted(missing)[:3]} …: run `python -m tests.appliance.test_api_contract`"
+        f"{sorted(missing)[:3]} …: run `.venv/bin/python -m tests.appliance.test_api_contract`"
     )
 
 
