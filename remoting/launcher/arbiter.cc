@@ -66,17 +66,18 @@ void Arbiter::look_for_reserves() {
   has_reserves_ = std::ranges::any_of(accounts_, [](auto& a) { return has_reserve(a.second); });
 }
 
-// Credit by the clock. An account without work keeps that of one turn, others that of a round.
-// Fractions of a microsecond wait for the next call: sessions choose how often this is called.
+// Credit by the clock. An account without work keeps that of one turn, others that of a round, and
+// one that has the GPU for itself gets none. Fractions of a microsecond wait for the next call:
+// sessions choose how often this is called.
 void Arbiter::accrue(Microseconds now) {
   if (!has_reserves_) return;
   for (auto& entry : accounts_) {
     Account& a = entry.second;
     if (!has_reserve(a)) continue;
     Microseconds most = needs(entry) ? quantum(a) + kTurn : threshold(a);
-    // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-    a.fraction += std::max<Microseconds>(now - a.reserved_at, 0) * a.share.percent;
-    a.reserved_at = now;
+    Microseconds passed = std::max<Microseconds>(now - std::exchange(a.reserved_at, now), 0);
+    if (is_open() && a.present) continue;
+    a.fraction += passed * a.share.percent;  // NOLINT(custom-unchecked-product): of an uptime
     a.reserve = std::min(a.reserve + a.fraction / 100, std::max(most, a.reserve));
     a.fraction %= 100;
   }
@@ -286,23 +287,19 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
 // Two accounts need turns: the work of the first one counts as the first turn.
 void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   forget_settled(now);
+  accrue(now);  // by the percents until now
   bool was_open = is_open();
   Id first = was_open ? only_present()->first : Id();
-  auto [it, added] = accounts_.try_emplace(id);
-  Account& a = it->second;
-  if (!a.present) a.balance = debt(a, now);
+  Account& a = accounts_[id];
+  change_share(a, {share.mode, std::clamp<uint32_t>(share.percent, 1, 100)}, now);
   a.present = true;
-  if (added || !has_reserve(a)) a.reserved_at = now;
-  a.share = share;
-  a.share.percent = std::clamp<uint32_t>(share.percent, 1, 100);
   a.balance = std::min(a.balance, quantum(a));
+  a.reserve = std::min(a.reserve, quantum(a) + kTurn);
   look_for_reserves();
   look_for_open();
   if (was_open == is_open()) return advance(now);
   if (!was_open) return begin_open(now);
   end_turn(now);
-  for (auto& entry : accounts_)
-    if (entry.second.present) entry.second.reserved_at = now;
   grant(*accounts_.find(first), now);
 }
 
@@ -329,46 +326,6 @@ void Arbiter::begin_open(Microseconds now) {
   end_turn(now);
   pays_since_ = kNever;
   for (auto& [id, a] : accounts_) a.late_since = a.late_until = kNever;
-}
-
-// Returns what is left of the debt of an account that is not present: rounds pay it, and the clock
-// does while there are none.
-Microseconds Arbiter::debt(const Account& a, Microseconds now) {
-  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-  Microseconds paid = (now - a.left_at) * a.share.percent / 100;
-  return std::min<Microseconds>(std::max(a.balance, a.left_with + paid), 0);
-}
-
-bool Arbiter::is_settled(const Account& a, Microseconds now) {
-  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
-  Microseconds reserve = a.reserve + (now - a.reserved_at) * a.share.percent / 100;
-  return !a.present && debt(a, now) == 0 && (reserve >= 0 || !has_reserve(a));
-}
-
-void Arbiter::forget_settled(Microseconds now) {
-  std::erase_if(accounts_, [now](auto& entry) { return is_settled(entry.second, now); });
-}
-
-void Arbiter::move_debt(const Id& from, const Id& to, Microseconds now) {
-  auto it = accounts_.find(from);
-  if (from == to || it == accounts_.end() || it->second.present) return;
-  Account left = it->second;
-  Microseconds owed = debt(left, now);
-  accounts_.erase(it);
-  auto [other, added] = accounts_.try_emplace(to, left);
-  Account& a = other->second;
-  if (added) {
-    a.balance = owed;
-  } else {
-    a.balance = (a.present ? a.balance : debt(a, now)) + owed;
-    a.reserve += std::min<Microseconds>(left.reserve, 0);
-  }
-  a.left_at = now;
-  a.left_with = a.balance;
-}
-
-bool Arbiter::is_settled(Microseconds now) const {
-  return std::ranges::all_of(accounts_, [now](auto& a) { return is_settled(a.second, now); });
 }
 
 void Arbiter::want(const Id& id, Microseconds now) {

@@ -21,7 +21,8 @@
 // caller says when, see JointTurns.
 //
 // An account that leaves keeps its debt until it is paid, so that a tenant with a new session for
-// each kernel pays for the kernels of the earlier ones.
+// each kernel pays for the kernels of the earlier ones. A debt is GPU time: it stays the same when
+// the percent or the mode of an account changes. See arbiter_debts.cc.
 //
 // Thread safety: none.
 #pragma once
@@ -68,7 +69,8 @@ class Arbiter {
   // what is left of its debt.
   void set_share(const Id& id, const Share& share, Microseconds now);
   void remove(const Id& id, Microseconds now);
-  // Adds what is left of the debt of an account that is not present to another account.
+  // Adds what is left of the debt of an account that is not present to another account, where that
+  // one pays: by rounds, by the clock, or both.
   void move_debt(const Id& from, const Id& to, Microseconds now);
   // True if no account is present and no debt is left.
   bool is_settled(Microseconds now) const;
@@ -156,7 +158,9 @@ class Arbiter {
   void charge_late(Microseconds now);
   void note_late(Microseconds now);
   static void charge(Account& a, Microseconds used);
+  static Microseconds reserve_at(const Account& a, Microseconds now);
   static Microseconds debt(const Account& a, Microseconds now);
+  static void change_share(Account& a, const Share& share, Microseconds now);
   static bool is_settled(const Account& a, Microseconds now);
   void forget_settled(Microseconds now);
   Accounts::const_iterator only_present() const;

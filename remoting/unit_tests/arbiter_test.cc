@@ -309,37 +309,6 @@ TEST(Arbiter, LateTurnCostsNothingWhileNobodyElseWantsTheGpu) {
   EXPECT_EQ(arbiter.holder(), kA) << "it has no debt of ten seconds";
 }
 
-// Returns the share of the GPU, in percent, of a tenant that runs one kernel in each session. The
-// other one always has work, in kernels of 1 ms.
-double share_with_a_session_for_each_kernel(Arbiter::Share share, Microseconds kernel,
-                                            Microseconds pause, bool same_allocation = true) {
-  Arbiter arbiter;
-  Microseconds now = 0, used = 0, ends_at = 0, returns_at = 0;
-  arbiter.set_share(kVictim, {ComputeMode::shared, 100 - share.percent}, 0);
-  arbiter.want(kVictim, 0);
-  for (uint64_t session = 0; now < 6 * kTenSeconds; now += 1000) {
-    Arbiter::Id id{kHostile.allocation + (same_allocation ? 0 : session)};
-    if (!ends_at && now >= returns_at) {
-      arbiter.set_share(id, share, now);
-      if (!same_allocation) arbiter.move_debt(kTenant, id, now);
-      arbiter.want(id, now);
-      ends_at = Arbiter::kNever;
-    }
-    arbiter.advance(now);
-    bool is_victim = arbiter.holder() == kVictim;
-    if (is_victim && arbiter.is_revoked()) arbiter.drained(kVictim, true, now);
-    if (arbiter.holder() && !is_victim && ends_at == Arbiter::kNever) ends_at = now + kernel;
-    if (!ends_at || now < ends_at) continue;
-    used += kernel;
-    arbiter.remove(id, now);
-    if (!same_allocation) arbiter.move_debt(id, kTenant, now);
-    ends_at = 0;
-    returns_at = now + pause;
-    ++session;
-  }
-  return 100.0 * (double)used / (double)now;
-}
-
 TEST(Arbiter, LateCappedAccountAloneGetsTurnsAllTheSame) {
   Arbiter arbiter;
   arbiter.set_share(kA, {ComputeMode::capped, 10}, 0);
@@ -362,36 +331,6 @@ TEST(Arbiter, LateTurnEndsWhenTheAccountHasTheGpuForItself) {
   now += 3'600'000'000;
   arbiter.set_share(kB, {ComputeMode::shared, 50}, now);
   EXPECT_LT(arbiter.charged(kA), 10'000'000) << "microseconds, of an hour alone";
-}
-
-TEST(Arbiter, DebtOutlivesTheSessionsOfAnAllocation) {
-  for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed, ComputeMode::capped})
-    for (Microseconds kernel : {50'000, 400'000})
-      for (Microseconds pause : {0, 30'000, 500'000})
-        EXPECT_LE(share_with_a_session_for_each_kernel({mode, 10}, kernel, pause), 13.0)
-            << (int)mode << " " << kernel << " " << pause;
-}
-
-TEST(Arbiter, DebtOutlivesTheAllocationsOfATenant) {
-  for (Microseconds pause : {0, 500'000})
-    EXPECT_LE(
-        share_with_a_session_for_each_kernel({ComputeMode::shared, 10}, 400'000, pause, false),
-        13.0);
-}
-
-TEST(Arbiter, AccountThatLeftIsForgottenWhenItsDebtIsPaid) {
-  Arbiter arbiter;
-  arbiter.set_share(kA, {ComputeMode::shared, 50}, 0);
-  arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
-  arbiter.remove(kB, 0);
-  arbiter.remove(kA, 100'000);
-  EXPECT_TRUE(arbiter.is_settled(100'000)) << "it had the GPU for itself";
-  arbiter.set_share(kA, {ComputeMode::shared, 50}, 100'000);
-  arbiter.set_share(kB, {ComputeMode::shared, 50}, 100'000);
-  arbiter.remove(kA, 200'000);
-  arbiter.remove(kB, 200'000);
-  EXPECT_FALSE(arbiter.is_settled(299'000));
-  EXPECT_TRUE(arbiter.is_settled(400'000));
 }
 
 // A session can make the arbiter look at the time as often as it likes.
@@ -438,61 +377,6 @@ TEST(Arbiter, JointAccountThatIsDueHasNoDeadline) {
   arbiter.advance(due);
   ASSERT_TRUE(arbiter.is_due(kA));
   EXPECT_EQ(arbiter.next_deadline(due), Arbiter::kNever);
-}
-
-// The accounts always have work, in kernels of 1 ms. Returns how long the first one had the GPU.
-Microseconds time_of_first(Arbiter& arbiter, const std::vector<Arbiter::Id>& accounts,
-                           Microseconds begin, Microseconds end) {
-  Microseconds of_first = 0;
-  for (Microseconds now = begin; now < end; now += 1000) {
-    for (auto& id : accounts) arbiter.want(id, now);
-    arbiter.advance(now);
-    if (!arbiter.holder()) continue;
-    Arbiter::Id holder = arbiter.holder();
-    of_first += holder == accounts.front() ? 1000 : 0;
-    if (arbiter.is_revoked()) arbiter.drained(holder, true, now);
-  }
-  return of_first;
-}
-
-TEST(Arbiter, ModeOfAnAllocationCanChange) {
-  Arbiter arbiter;
-  arbiter.set_share(kA, {ComputeMode::capped, 50}, 0);
-  arbiter.set_share(kB, {ComputeMode::shared, 50}, 0);
-  Microseconds now = 6 * kTenSeconds;
-  time_of_first(arbiter, {kA, kB}, 0, now);
-  arbiter.set_share(kA, {ComputeMode::shared, 50}, now);
-  EXPECT_GT(time_of_first(arbiter, {kA, kB}, now, now + 1'000'000), 400'000)
-      << "no debt of the time before";
-}
-
-TEST(Arbiter, GuaranteedTenantOwesARoundAtMostForBeingServedFirst) {
-  Arbiter arbiter;
-  arbiter.set_share(kA, {ComputeMode::guaranteed, 60}, 0);
-  for (auto& id : {kB, kC}) arbiter.set_share(id, {ComputeMode::shared, 60}, 0);
-  Microseconds now = 6 * kTenSeconds;
-  EXPECT_GT(time_of_first(arbiter, {kA, kB, kC}, 0, now), now * 55 / 100) << "more than a third";
-  arbiter.set_share(kA, {ComputeMode::shared, 60}, now);
-  EXPECT_GT(time_of_first(arbiter, {kA, kB, kC}, now, now + 2'000'000), 400'000)
-      << "microseconds, of two seconds";
-}
-
-TEST(Arbiter, CreditOfALargerShareIsLost) {
-  Arbiter arbiter;
-  arbiter.set_share(kA, {ComputeMode::shared, 90}, 0);
-  arbiter.set_share(kB, {ComputeMode::shared, 10}, 0);
-  arbiter.want(kB, 0);
-  arbiter.drained(kA, true, 0);
-  arbiter.set_share(kA, {ComputeMode::shared, 10}, 0);
-  arbiter.set_share(kB, {ComputeMode::shared, 90}, 0);
-  int turns = 0;
-  for (Microseconds now = Arbiter::kTurn; now <= 10 * Arbiter::kTurn; now += Arbiter::kTurn) {
-    auto holder = arbiter.holder();
-    turns += holder == kA;
-    arbiter.advance(now);
-    arbiter.drained(holder, true, now);
-  }
-  EXPECT_LE(turns, 2);
 }
 
 }  // namespace
