@@ -307,6 +307,7 @@ void Arbiter::remove(const Id& id, Microseconds now) {
   auto it = accounts_.find(id);
   if (it == accounts_.end()) return;
   Account& a = it->second;
+  accrue(now);  // it may have had the GPU for itself until now
   note_late(now);
   if (holder_ == id) end_turn(now);
   if (called_ == id) called_ = {};

@@ -22,8 +22,7 @@ Microseconds Arbiter::debt(const Account& a, Microseconds now) {
 }
 
 bool Arbiter::is_settled(const Account& a, Microseconds now) {
-  bool may_owe_reserve = has_reserve(a) && reserve_at(a, now) < 0;
-  return !a.present && debt(a, now) == 0 && !may_owe_reserve;
+  return !a.present && debt(a, now) == 0;
 }
 
 bool Arbiter::is_settled(Microseconds now) const {
@@ -62,7 +61,8 @@ void Arbiter::move_debt(const Id& from, const Id& to, Microseconds now) {
   if (added) return;
   Account& a = other->second;
   if (!a.present) {
-    control::ComputeMode mode = is_capped(left) ? left.share.mode : a.share.mode;
+    bool any_capped = is_capped(a) || is_capped(left);  // a cap of 100 percent is none
+    auto mode = any_capped ? control::ComputeMode::capped : control::ComputeMode::shared;
     change_share(a, {mode, std::min(a.share.percent, left.share.percent)}, now);
   }
   Microseconds owed = debt(left, now);

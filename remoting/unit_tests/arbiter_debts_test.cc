@@ -132,16 +132,24 @@ TEST(ArbiterDebts, CreditOfALargerShareIsLost) {
   EXPECT_LE(turns, 2);
 }
 
-// A kernel of the account lasts for kKernel, beside a neighbour that has work since it began.
-// Returns the time of its end.
-Microseconds run_long_kernel(Arbiter& arbiter, const Arbiter::Id& id, const Arbiter::Share& share,
-                             Microseconds now, uint32_t percent_of_neighbour = 90) {
+// A kernel of the account begins, beside a neighbour that has work since then. Returns the time at
+// which it has run for that long.
+Microseconds run_kernel(Arbiter& arbiter, const Arbiter::Id& id, const Arbiter::Share& share,
+                        Microseconds now, Microseconds duration,
+                        uint32_t percent_of_neighbour = 90) {
   arbiter.set_share(kVictim, {ComputeMode::shared, percent_of_neighbour}, now);
   arbiter.set_share(id, share, now);
   arbiter.drained(kVictim, false, now);
   for (; arbiter.holder() != id; now += 1000) arbiter.want(id, now);
   arbiter.want(kVictim, now);
-  for (Microseconds end = now + kKernel; now < end; now += Arbiter::kTurn) arbiter.advance(now);
+  for (Microseconds end = now + duration; now < end; now += Arbiter::kTurn) arbiter.advance(now);
+  return now;
+}
+
+// One of kKernel. Returns the time of its end.
+Microseconds run_long_kernel(Arbiter& arbiter, const Arbiter::Id& id, const Arbiter::Share& share,
+                             Microseconds now, uint32_t percent_of_neighbour = 90) {
+  now = run_kernel(arbiter, id, share, now, kKernel, percent_of_neighbour);
   EXPECT_TRUE(arbiter.is_revoked());
   arbiter.drained(id, true, now);
   return now;
@@ -176,6 +184,37 @@ TEST(ArbiterDebts, StayWhenTheModeOfAnAllocationChanges) {
         arbiter.set_share(kA, {to, 10}, now);
         expect_debt(arbiter, kA, kKernel - pause / 10, now);
       }
+}
+
+// A round of credit at the begin and one at the end are large at 100 percent.
+TEST(ArbiterDebts, StayWhenTheModeChangesBackAndForth) {
+  for (auto from : kModes)
+    for (auto to : kModes)
+      for (uint32_t percent : {10u, 100u}) {
+        SCOPED_TRACE(testing::Message() << (int)from << " to " << (int)to << " " << percent);
+        Arbiter arbiter;
+        Microseconds now = run_long_kernel(arbiter, kA, {from, percent}, 0);
+        for (int i = 0; i < 3; ++i)
+          for (auto& share : {Arbiter::Share{to, 10}, {from, percent}, {to, percent}, {from, 10}})
+            arbiter.set_share(kA, share, now);
+        expect_debt(arbiter, kA, kKernel - 2 * Arbiter::kRound * percent / 100, now);
+      }
+}
+
+// The mode changes in the middle of a late kernel, which runs beside the turns of the neighbour.
+TEST(ArbiterDebts, OfLateAccountsStayWhenTheirModeChanges) {
+  for (auto from : kModes)
+    for (auto to : kModes) {
+      SCOPED_TRACE(testing::Message() << (int)from << " to " << (int)to);
+      Arbiter arbiter;
+      Microseconds now = run_kernel(arbiter, kA, {from, 10}, 0, 3 * kKernel / 2);
+      EXPECT_EQ(arbiter.take_overdue(), kA);
+      arbiter.set_share(kA, {to, 10}, now);
+      time_of_first(arbiter, {kVictim}, now, now + kKernel / 2);
+      now += kKernel / 2;
+      arbiter.late_drained(kA, now);
+      expect_debt(arbiter, kA, 2 * kKernel, now);
+    }
 }
 
 // While the tenant has no allocation, the clock pays.
@@ -254,17 +293,75 @@ TEST(ArbiterDebts, AreTakenOverByAnAllocationThatHasWaited) {
   expect_debt(arbiter, kB, kKernel - 2 * kSecond / 10, now);
 }
 
-// The neighbour left and came back.
+// The neighbour left and came back; the account, too, or not.
 TEST(ArbiterDebts, AreNotPaidByTheTimeInWhichTheAccountHasTheGpuForItself) {
-  for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed}) {
+  for (auto mode : {ComputeMode::shared, ComputeMode::guaranteed})
+    for (bool leaves : {false, true}) {
+      SCOPED_TRACE(testing::Message() << (int)mode << " " << leaves);
+      Arbiter arbiter;
+      Microseconds now = run_long_kernel(arbiter, kA, {mode, 10}, 0);
+      arbiter.remove(kVictim, now);
+      now += 10 * kSecond;
+      if (leaves) arbiter.remove(kA, now);
+      arbiter.set_share(kVictim, {ComputeMode::shared, 90}, now);
+      arbiter.set_share(kA, {mode, 10}, now);
+      arbiter.want(kVictim, now);
+      arbiter.drained(kA, true, now);
+      expect_debt(arbiter, kA, kKernel, now);
+    }
+}
+
+// A neighbour is there, without work. Returns the time of the end.
+Microseconds use_time_that_others_leave(Arbiter& arbiter, const Arbiter::Id& id) {
+  arbiter.set_share(id, {ComputeMode::guaranteed, 10}, 0);
+  arbiter.set_share(kVictim, {ComputeMode::shared, 90}, 0);
+  arbiter.drained(kVictim, false, 0);
+  EXPECT_GT(time_of_first(arbiter, {id}, 0, 60 * kSecond), 59 * kSecond);
+  return 60 * kSecond;
+}
+
+TEST(ArbiterDebts, AreNotMadeByTheUseOfTimeThatOthersLeave) {
+  Arbiter arbiter;
+  Microseconds now = use_time_that_others_leave(arbiter, kA);
+  arbiter.remove(kA, now);
+  arbiter.remove(kVictim, now);
+  EXPECT_TRUE(arbiter.is_settled(now + kSecond));
+}
+
+// It is served first again, within its percent.
+TEST(ArbiterDebts, NeighbourLosesNothingWhenAGuaranteedTenantChangesItsModeAfterUsingIdleTime) {
+  for (auto to : kModes) {
     Arbiter arbiter;
-    Microseconds now = run_long_kernel(arbiter, kA, {mode, 10}, 0);
-    arbiter.remove(kVictim, now);
-    now += 10 * kSecond;
-    arbiter.set_share(kVictim, {ComputeMode::shared, 90}, now);
-    arbiter.want(kVictim, now);
-    arbiter.drained(kA, true, now);
-    expect_debt(arbiter, kA, kKernel, now);
+    Microseconds begin = use_time_that_others_leave(arbiter, kA), of_neighbour = 0;
+    for (Microseconds now = begin; now < begin + 10 * kSecond; now += kSecond / 2) {
+      for (auto mode : {to, ComputeMode::guaranteed}) arbiter.set_share(kA, {mode, 10}, now);
+      of_neighbour += time_of_first(arbiter, {kVictim, kA}, now, now + kSecond / 2);
+    }
+    EXPECT_GE(of_neighbour, 89 * kSecond / 10) << (int)to;
+  }
+}
+
+// Rounds of the neighbours are short, so they pay sooner than the clock.
+TEST(ArbiterDebts, OfATenantWithoutACapArePaidByRoundsAlsoAtACapOf100Percent) {
+  for (auto& order : {std::vector{kA, kB}, {kB, kA}}) {
+    Arbiter arbiter;
+    Microseconds now = 0;
+    for (auto& id : order) {
+      now = run_long_kernel(arbiter, id, {ComputeMode::shared, 10}, now);
+      arbiter.drained(id, false, now);
+    }
+    arbiter.set_share(kA, {ComputeMode::capped, 100}, now);
+    arbiter.set_share(kB, {ComputeMode::shared, 50}, now);
+    for (auto& id : order) {
+      arbiter.remove(id, now);
+      arbiter.move_debt(id, kTenant, now);
+    }
+    for (auto& id : {kVictim, kSteady}) arbiter.set_share(id, {ComputeMode::shared, 10}, now);
+    time_of_first(arbiter, {kVictim, kSteady}, now, now + kSecond / 2);
+    now += kSecond / 2;
+    arbiter.set_share(kC, {ComputeMode::shared, 10}, now);
+    arbiter.move_debt(kTenant, kC, now);
+    EXPECT_LE(wait_of_first(arbiter, {kC, kVictim, kSteady}, now), 200'000);
   }
 }
 
