@@ -14,9 +14,10 @@ def with_size(row: Row) -> Row:
     """Return an allocation with `percent` and `memory` as tables show them.
 
     A request has one of them as 0 if it is in proportion to the other. The partitions have what is
-    granted; an alternative has none.
+    granted, during a resize of the size before; an alternative has none.
     """
-    partitions, percent, memory = row.get("partitions", ()), row["percent"], row["memory_bytes"]
+    partitions = () if row.get("resize") else row.get("partitions", ())
+    percent, memory = row["percent"], row["memory_bytes"]
     return row | {
         "percent": percent or in_proportion(p["compute_percent"] for p in partitions),
         "memory": (

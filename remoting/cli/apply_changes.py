@@ -43,8 +43,8 @@ def read_objects(api: rest.Api, kinds: Sequence[str]) -> Objects:
 
 def compared(field: str, value: object) -> object:
     """Return a value as it is compared: an empty text or list is none, and 0 seconds are, too."""
-    is_amount = isinstance(value, int | float) and not field.endswith("_seconds")
-    return value if is_amount else value or None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and not field.endswith("_seconds") else value or None
 
 
 def change_for(document: Document, objects: Objects) -> Change | None:

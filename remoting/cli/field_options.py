@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from inspect import Parameter, signature
@@ -83,9 +84,12 @@ def is_clearable(name: str, schema: Schema) -> bool:
 def parse_or_clear(kind: type[int] | type[float], text: str) -> object:
     """Return a number, or CLEARED. Raises BadParameter. The appliance checks the limits."""
     try:
-        return CLEARED if text in ("none", "") else kind(text)
+        number = CLEARED if text == "none" else kind(text)
     except ValueError:
-        raise typer.BadParameter(f'"{text[:40]}" is neither a number nor none.') from None
+        number = math.nan
+    if isinstance(number, float) and not math.isfinite(number):
+        raise typer.BadParameter(f'"{text[:40]}" is neither a number nor none.')
+    return number
 
 
 def range_of(schema: Schema) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from remoting.cli.allocation_sizes import with_size
 from tests.appliance.commands_in_process import Busbar
 from tests.appliance.suspending_client import Client
 
@@ -67,3 +68,9 @@ def test_candidates_of_a_name_are_told_apart_by_their_sizes(
     done = busbar_of_alice("allocation", "show", "train")
     for share in ("30 % of node/0", "5 % of node/0", "80 % of 1 GPU", "5.00 GiB of 1 GPU"):
         assert re.search(rf"  [0-9-]{{10}} [0-9:]{{8}}  {share}$", done.err, re.MULTILINE), done
+
+
+def test_size_before_a_resize_is_not_that_of_the_request() -> None:
+    granted = [{"compute_percent": 25, "memory_bytes": 2 << 30}]
+    row = {"percent": 50, "memory_bytes": 0, "partitions": granted, "resize": {"state": "queued"}}
+    assert with_size(row)["memory"] == "in proportion"

@@ -11,6 +11,7 @@ import yaml
 from appliance.accounts.models import Project
 from appliance.audit.models import AuditRecord
 from appliance.pools.models import Pool, Quota, Reservation
+from remoting.cli.apply_changes import compared
 from remoting.cli.apply_kinds import KINDS
 from tests.appliance.commands_in_process import Busbar
 from tests.appliance.test_api_contract import api, resolved
@@ -92,6 +93,10 @@ def test_period_of_0_equals_none(busbar: Busbar, file: Path) -> None:
     busbar("apply", "-f", str(file))
     pool = "kind: pool\nname: night\nmax_idle_seconds: 0\n"
     assert "0 of 1 changed." in busbar("apply", "-f", "-", stdin=pool).out
+
+
+def test_no_answer_equals_no() -> None:
+    assert compared("borrows", None) == compared("borrows", False)
 
 
 def test_prune_lists_asks_and_removes_what_has_the_labels_and_is_in_no_file(

@@ -15,16 +15,21 @@ def limit_of(busbar: Busbar) -> float | None:
     return limit
 
 
-@pytest.mark.parametrize("value", ["none", ""])
-def test_number_is_cleared(busbar: Busbar, value: str) -> None:
-    for given, expected in (("4", 4), (value, None), ("0", 0)):
+def test_number_is_cleared(busbar: Busbar) -> None:
+    for given, expected in (("4", 4), ("none", None), ("0", 0)):
         done = busbar("quota", "set", "project/default", "--limit", given)
         assert done.status == 0 and limit_of(busbar) == expected, done
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [("many", '"many" is neither a number nor none.'), ("-1", "--limit: ")],
+    [
+        ("many", '"many" is neither a number nor none.'),
+        ("nan", '"nan" is neither a number nor none.'),
+        ("1e400", '"1e400" is neither a number nor none.'),
+        ("", '"" is neither a number nor none.'),
+        ("-1", "--limit: "),
+    ],
 )
 def test_other_value_is_refused(busbar: Busbar, value: str, message: str) -> None:
     done = busbar("quota", "set", "project/default", "--limit", value)
