@@ -263,7 +263,7 @@ class Agent:
 
     def _must_apply(self, listed: SessionList) -> bool:
         return self._desired is not None and (
-            listed.generation < self._desired.generation
+            listed.generation != self._desired.generation
             or self._applied_closed != self.host_memory_closed
         )
 

@@ -6,6 +6,8 @@ import asyncio
 
 import grpc
 
+from nodes.protocol import fleet_pb2
+
 
 class Stream:
     """The latest connection of a node."""
@@ -16,10 +18,10 @@ class Stream:
         self.ended = False
         self.error: tuple[grpc.StatusCode, str] | None = None
         """Status that the agent gets."""
-        self.state_may_have_changed = True
+        self.state: fleet_pb2.DesiredState | None = None
+        """The newest desired state, until it is sent to the agent."""
         self.boot_id = ""
         self.last_sequence = -1
-        self.sent_generation = -1
         self.stored_sequence = self.acknowledged = 0
         self.last_report = b""
 

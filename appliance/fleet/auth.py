@@ -14,6 +14,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.db.prepared import Select
 from appliance.db.writer import write_transaction
 from appliance.fleet.certificate_adoption import adopt_certificate
 from appliance.fleet.models import NodeCertificate
@@ -22,6 +23,14 @@ from appliance.inventory.models import NodeState
 
 REORDERING = timedelta(seconds=10)
 """A connection that began before a renewal may arrive this long after the renewed one."""
+VALID_SERIALS = Select(
+    lambda now: (
+        NodeCertificate.objects.in_force()
+        .filter(not_after__gt=now, node__locked_at=None)
+        .exclude(node__state=NodeState.REMOVED)
+        .values_list("serial")
+    )
+)
 UNKNOWN = "The certificate is not one of a node that is enrolled here; enrol the machine again."
 
 
@@ -38,6 +47,11 @@ def admit_agent(serial: str, pem: str = "") -> UUID:
         confirm(certificate)
     node_id: UUID = certificate.node_id
     return node_id
+
+
+def valid_serials() -> frozenset[str]:
+    """Return the serials of the certificates with which agents may be connected now."""
+    return frozenset(serial for (serial,) in VALID_SERIALS.rows(now=timezone.now()))
 
 
 def find_certificate(serial: str, pem: str) -> NodeCertificate:

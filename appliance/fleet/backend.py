@@ -9,8 +9,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from appliance.activity.events import emit
@@ -19,10 +20,10 @@ from appliance.db import change_log
 from appliance.db.change_log import Change, Topic
 from appliance.db.writer import fleet_pool, run_in_thread, submit_write, write_transaction
 from appliance.fleet import auth, reports
-from appliance.fleet.desired_state import build_desired_state
+from appliance.fleet.desired_state_sender import DesiredStateSender
 from appliance.fleet.gateway_options import GATEWAY_ENVIRONMENT, PORT_TAKEN, Options
-from appliance.fleet.generation_poller import GenerationPoller
 from appliance.inventory import reports as inventory_reports
+from appliance.inventory.generations import all_generations
 from appliance.inventory.locks import lock_node
 from appliance.inventory.models import Node
 from appliance.ipc import frames, processes, stream
@@ -35,10 +36,8 @@ from nodes.protocol import fleet_pb2
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-"""Interval of polling generations. Wake-ups from the change log only reduce the delay."""
+"""Interval of polling generations. The change log only reduces the delay."""
 START_SECONDS, STOP_SECONDS, RESTART_SECONDS = 60.0, 2.0, 0.5
-
-FAILPOINTS = {Kind.DESIRED_STATE: "state.sent", Kind.REPORT: "report.kept"}
 
 
 class FleetBackend:
@@ -52,7 +51,7 @@ class FleetBackend:
         self._thread = background.thread_of("gateway", self._supervise)
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._poller = GenerationPoller()
+        self._states = DesiredStateSender(self.send)
         self._unfinished = reports.UnfinishedReports()
         self._admitted: dict[str, float] = {}
         """Serials of admitted certificates, with the time (monotonic)."""
@@ -61,7 +60,6 @@ class FleetBackend:
             Kind.LOCK: self._lock,
             Kind.INVENTORY: self._inventory,
             Kind.REPORT: self._report,
-            Kind.DESIRED_STATE: self._state,
         }
 
     def start(self) -> None:
@@ -106,6 +104,7 @@ class FleetBackend:
 
     def serve(self, connection: socket.socket) -> None:
         """Serve requests until the gateway closes the connection. Blocks."""
+        self._states = DesiredStateSender(partial(self._send, connection))
         with connection:
             for frame in frames.read_frames(connection):
                 if frame.kind is Kind.READY:
@@ -116,7 +115,9 @@ class FleetBackend:
                         reachability.record_heartbeat(UUID(bytes=node))
                 elif frame.kind is Kind.MESSAGE_REFUSED:
                     fleet_pool.submit(record_refusal, UUID(bytes=frame.node), frame.body.decode())
-                elif frame.kind in (Kind.REPORT, Kind.DESIRED_STATE):
+                elif frame.kind is Kind.DESIRED_STATE:
+                    self._states.begin(UUID(bytes=frame.node))
+                elif frame.kind is Kind.REPORT:
                     self._handle_on_writer(connection, frame)
                 else:
                     fleet_pool.submit(self._handle, connection, frame)
@@ -171,8 +172,8 @@ class FleetBackend:
                 body=b"internal The request failed; see the appliance's log.",
             )
         self._send(connection, reply)
-        if request.kind in FAILPOINTS:
-            failpoint(FAILPOINTS[request.kind])
+        if request.kind is Kind.REPORT:
+            failpoint("report.kept")
 
     def _admit(self, _node_id: UUID, body: bytes) -> bytes:
         serial, _, pem = body.decode().partition("\n")
@@ -200,17 +201,13 @@ class FleetBackend:
         encoded = body[frames.POSITION.size :]
         return frames.PROGRESS.pack(*self._unfinished.process(node_id, encoded, position))
 
-    def _state(self, node_id: UUID, body: bytes) -> bytes:
-        encoded: bytes = build_desired_state(node_id).SerializeToString()
-        return encoded
-
     async def watch_generations(self) -> None:
-        """Notify the gateway of changed desired states and ended certificates until cancelled."""
+        """Send changed desired states and ended certificates to the gateway until cancelled."""
         unsubscribe = change_log.subscribe(self._desired_state_changed, Topic.DESIRED_STATE)
         try:
             while True:
                 try:
-                    await run_in_thread(self._notify_gateway, fleet_pool)
+                    await run_in_thread(self._poll, fleet_pool)
                 except Exception:
                     log.exception("gateway: polling generations failed, retrying in 1 s")
                 await asyncio.sleep(POLL_SECONDS)
@@ -218,19 +215,16 @@ class FleetBackend:
             unsubscribe()
 
     def _desired_state_changed(self, change: Change) -> None:
-        self._send_state_changed([change.object_id])
+        self._states.send_changed([change.object_id])
 
-    def _send_state_changed(self, node_ids: Iterable[UUID]) -> None:
-        self.send(Frame(Kind.DESIRED_STATE_CHANGED, body=b"".join(n.bytes for n in node_ids)))
-
-    def _notify_gateway(self) -> None:
+    def _poll(self) -> None:
         started = time.monotonic()
-        if changed := self._poller.poll():
-            self._send_state_changed(changed)
+        self._states.compare(all_generations())
+        valid = auth.valid_serials()
         ended = [
             serial
             for serial, since in list(self._admitted.items())
-            if since < started and serial not in self._poller.serials
+            if since < started and serial not in valid
         ]
         if ended:
             self.send(Frame(Kind.CERTIFICATES_ENDED, body=" ".join(ended).encode()))

@@ -10,6 +10,7 @@ import grpc
 from appliance.fleet.agent_stream import Stream
 from appliance.ipc import frames
 from appliance.ipc.frames import Frame, Kind
+from nodes.protocol import fleet_pb2
 
 SAMPLE_BATCH_SECONDS, HEARTBEAT_BATCH_SECONDS = 0.015, 0.25
 """Collection windows for samples and heartbeats: other processes wake up fifty times a second
@@ -128,11 +129,10 @@ class Controller:
             match frame.kind:
                 case Kind.REPLY | Kind.ERROR:
                     self._complete_call(frame)
-                case Kind.DESIRED_STATE_CHANGED:
-                    for node in frames.split_ids(frame.body):
-                        if stream := self._streams.get(node):
-                            stream.state_may_have_changed = True
-                            stream.wake.set()
+                case Kind.DESIRED_STATE:
+                    if stream := self._streams.get(frame.node):
+                        stream.state = fleet_pb2.DesiredState.FromString(frame.body)
+                        stream.wake.set()
                 case Kind.CERTIFICATES_ENDED:
                     self._end_streams(set(frame.body.decode().split()))
 

@@ -119,10 +119,11 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
             stream.end(REVOKED)
 
     async def _messages(self, stream: Stream) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        sent_at = 0.0
+        self._controller.send(Frame(Kind.DESIRED_STATE, node=stream.node))
+        sent_at = time.monotonic()
         while not stream.ended:
             stream.wake.clear()
-            state = await self._changed_state(stream) if stream.state_may_have_changed else None
+            state, stream.state = stream.state, None
             if (
                 state is not None
                 or stream.stored_sequence != stream.acknowledged
@@ -132,16 +133,6 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
                 stream.acknowledged = stream.stored_sequence
                 yield self._message(state, stream.acknowledged)
             await stream.wait(max(sent_at + self.heartbeat_seconds - time.monotonic(), 0.01))
-
-    async def _changed_state(self, stream: Stream) -> fleet_pb2.DesiredState | None:
-        stream.state_may_have_changed = False
-        state = fleet_pb2.DesiredState.FromString(
-            await self._controller.request(Kind.DESIRED_STATE, stream.node)
-        )
-        if state.generation == stream.sent_generation:
-            return None
-        stream.sent_generation = state.generation
-        return state
 
     def _message(
         self, state: fleet_pb2.DesiredState | None, acknowledged: int

@@ -19,6 +19,12 @@ INCREMENT_GENERATIONS = Update(
 SELECT_GENERATIONS = Select(
     lambda ids: Node.objects.filter(pk__in=ids).values_list("pk", "generation")
 )
+SELECT_ALL_GENERATIONS = Select(lambda: Node.objects.present().values_list("pk", "generation"))
+
+
+def all_generations() -> dict[UUID, int]:
+    """Return the generation of each node that is not removed."""
+    return {node_id: generation for node_id, generation in SELECT_ALL_GENERATIONS.rows()}
 
 
 def current_generation(node_id: UUID) -> int:

@@ -27,8 +27,6 @@ class Kind(enum.IntEnum):
     """Body: the AgentMessage. Reply: ROWS."""
     REPORT = 3
     """Body: POSITION and the Report. Reply: PROGRESS."""
-    DESIRED_STATE = 4
-    """Reply: the DesiredState."""
     LOCK = 5
     """Two agents have the identity of the node. Reply: empty."""
     HEARTBEATS = 6
@@ -44,8 +42,9 @@ class Kind(enum.IntEnum):
     """Body: an error's code, a space and its detail."""
     READY = 18
     """The gateway accepts connections. Sent by the gateway."""
-    DESIRED_STATE_CHANGED = 19
-    """Body: ids of nodes whose desired state may have changed."""
+    DESIRED_STATE = 19
+    """The DesiredState of a node. The gateway sends it without a body when a stream of the node
+    begins; the controller then sends the state, and again when its generation has changed."""
     CERTIFICATES_ENDED = 20
     """Body: serials of expired or revoked certificates, separated by spaces."""
 

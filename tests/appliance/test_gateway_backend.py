@@ -1,4 +1,4 @@
-"""Notifications of the gateway about changed desired states and ended certificates."""
+"""What the controller sends to the gateway: changed desired states and ended certificates."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from appliance.db.writer import fleet_pool, run_in_transaction
-from appliance.fleet import backend, samples
+from appliance.fleet import backend, desired_state_sender, samples
 from appliance.fleet.backend import FleetBackend
+from appliance.fleet.desired_state_sender import DesiredStateSender
 from appliance.fleet.gateway_options import Options
 from appliance.fleet.models import NodeCertificate
 from appliance.inventory.generations import increment_generations
@@ -53,22 +56,40 @@ class Gateway:
         self.send(request)
         return self.receive(Kind.REPLY)
 
+    def generation(self, node: Node) -> int:
+        """Return the generation of the next desired state, which must be of this node."""
+        frame = self.receive(Kind.DESIRED_STATE)
+        assert frame.node == node.pk.bytes
+        return int(fleet_pb2.DesiredState.FromString(frame.body).generation)
+
     def refusal(self, request: Frame) -> bytes:
         """Return code and detail of the error reply."""
         self.send(request)
         return self.receive(Kind.ERROR).body
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gateway]]:
-    monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
-    fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", "", 1.0, 64, 16, 16))
+@contextlib.contextmanager
+def gateway_of(fleet: FleetBackend) -> Iterator[Gateway]:
     theirs, ours = socket.socketpair()
     thread = threading.Thread(target=fleet.serve, args=[theirs], daemon=True)
     thread.start()
-    yield fleet, Gateway(ours)
+    yield Gateway(ours)
     ours.shutdown(socket.SHUT_RDWR)
     thread.join(TIMEOUT_SECONDS)
+
+
+def submit_to_pool(work: Callable[[], Any], *, must: bool) -> Future[Any]:
+    """Without a writer thread, writes would run on the thread that queues them."""
+    return fleet_pool.submit(run_in_transaction, work)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gateway]]:
+    monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(desired_state_sender, "submit_write", submit_to_pool)
+    fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", "", 1.0, 64, 16, 16))
+    with gateway_of(fleet) as gateway:
+        yield fleet, gateway
 
 
 async def run_while_polling(fleet: FleetBackend, work: Callable[[], None]) -> None:
@@ -82,31 +103,63 @@ async def run_while_polling(fleet: FleetBackend, work: Callable[[], None]) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("lost", [False, True], ids=["wake-ups", "lost wake-ups"])
-def test_increased_generation_is_sent_to_the_gateway(
+@pytest.mark.parametrize("lost", [False, True], ids=["announced", "not announced"])
+def test_changed_desired_state_is_sent_to_the_gateway_that_has_a_stream_of_the_node(
     add_node: AddNode,
     monkeypatch: pytest.MonkeyPatch,
     lost: bool,
     served: tuple[FleetBackend, Gateway],
 ) -> None:
     fleet, gateway = served
-    node, other = add_node(), add_node()
+    node, without_stream = add_node(), add_node()
     if lost:
         monkeypatch.setattr(FleetBackend, "_desired_state_changed", lambda self, change: None)
+    else:
+        monkeypatch.setattr(DesiredStateSender, "compare", lambda self, generations: None)
 
     def work() -> None:
-        assert set(frames.split_ids(gateway.receive(Kind.DESIRED_STATE_CHANGED).body)) == {
-            node.pk.bytes,
-            other.pk.bytes,
-        }, "the first poll returns all nodes"
+        gateway.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
+        first = gateway.generation(node)
         fleet_pool.submit(
-            lambda: run_in_transaction(lambda: increment_generations([node.pk]))
+            run_in_transaction, lambda: increment_generations([without_stream.pk, node.pk])
         ).result()
-        assert list(frames.split_ids(gateway.receive(Kind.DESIRED_STATE_CHANGED).body)) == [
-            node.pk.bytes
-        ]
+        assert gateway.generation(node) == first + 1
 
     asyncio.run(run_while_polling(fleet, work))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lower_generation_of_a_database_from_the_past_is_sent_to_the_gateway(
+    add_node: AddNode, served: tuple[FleetBackend, Gateway]
+) -> None:
+    """A database may lose commits while the appliance runs, for example at a failover."""
+    fleet, gateway = served
+    node = add_node()
+    Node.objects.update(generation=7)
+
+    def work() -> None:
+        gateway.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
+        assert gateway.generation(node) == 7
+        fleet_pool.submit(lambda: Node.objects.update(generation=5)).result()
+        assert gateway.generation(node) == 5
+        fleet_pool.submit(run_in_transaction, lambda: increment_generations([node.pk])).result()
+        assert gateway.generation(node) == 6
+
+    asyncio.run(run_while_polling(fleet, work))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_restarted_gateway_gets_the_desired_states_of_its_new_streams(
+    add_node: AddNode, served: tuple[FleetBackend, Gateway]
+) -> None:
+    fleet, gateway = served
+    node = add_node()
+    began = Frame(Kind.DESIRED_STATE, node=node.pk.bytes)
+    gateway.send(began)
+    generation = gateway.generation(node)
+    with gateway_of(fleet) as restarted:
+        restarted.send(began)
+        assert restarted.generation(node) == generation
 
 
 @pytest.mark.django_db(transaction=True)

@@ -35,7 +35,7 @@ from appliance.controller.retention import RULES
 from appliance.db import writer
 from appliance.db.identifiers import first_id_at
 from appliance.db.writer import Writer
-from appliance.fleet import generation_poller
+from appliance.fleet import auth
 from appliance.fleet import models as fleet
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory import models as inventory
@@ -292,7 +292,7 @@ def test_rules_read_no_table_from_end_to_end(db: None, rule: retention.Rule) -> 
 
 @pytest.mark.skipif(bool(settings.ENVIRONMENT.database), reason="plans of SQLite")
 def test_poll_of_certificates_does_not_read_expired_or_superseded_ones(db: None) -> None:
-    scans = plans(lambda: generation_poller.VALID_SERIALS.rows(now=timezone.now()))
+    scans = plans(auth.valid_serials)
     assert [s for s in scans if "node_certificate_in_force" not in s] == []
 
 

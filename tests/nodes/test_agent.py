@@ -309,6 +309,21 @@ def test_desired_state_that_finds_no_launcher_does_not_end_the_agent(
     assert [g.generation for g in slow.applied] == [2]
 
 
+def test_lower_generation_of_a_database_that_lost_commits_reaches_the_launcher(
+    agent: Agent, slow: SlowLauncher
+) -> None:
+    slow.goes_on.set()
+    for generation in (3, 2):
+        asyncio.run(receive(agent, generation))
+    slow.is_down = True
+    asyncio.run(receive(agent, 1))
+    slow.is_down = False
+    assert agent._must_apply(slow.sessions())
+    asyncio.run(agent._apply())
+    assert [g.generation for g in slow.applied] == [3, 2, 1]
+    assert not agent._must_apply(slow.sessions())
+
+
 def test_grants_that_are_applied_late_have_the_clock_of_now(
     agent: Agent, slow: SlowLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

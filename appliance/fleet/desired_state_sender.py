@@ -1,0 +1,93 @@
+"""Sends desired states to the gateway: the first of each stream, and again when they change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from itertools import islice
+from uuid import UUID
+
+from appliance.db.writer import run_each_in_savepoint, submit_write
+from appliance.fleet.desired_state import build_desired_state
+from appliance.inventory.generations import current_generation
+from appliance.ipc.frames import Frame, Kind
+from appliance.runtime.failpoints import failpoint
+from nodes.protocol import fleet_pb2
+
+MAX_STATES_PER_WRITE = 16
+"""When many nodes change, other writes run between their desired states."""
+
+States = dict[UUID, fleet_pb2.DesiredState]
+
+
+class DesiredStateSender:
+    """Sends desired states over one connection to the gateway. Thread-safe.
+
+    The writer thread builds them, because threads that take turns wait longer for the GIL than they
+    work. One write for them is queued at a time; nodes that change meanwhile wait for the next one.
+    """
+
+    def __init__(self, send: Callable[[Frame], None]) -> None:
+        self._send = send
+        self._sent: dict[UUID, int | None] = {}
+        """The sent generations of nodes that have had a stream; None before the first state."""
+        self._lock = threading.Lock()
+        self._waiting: dict[UUID, None] = {}
+        """Nodes whose generation may not be the sent one, in order."""
+        self._is_queued = False
+        """Whether a write is queued or runs."""
+
+    def begin(self, node_id: UUID) -> None:
+        """Send the desired state of a node to its new stream."""
+        self._sent[node_id] = None
+        self.send_changed([node_id])
+
+    def compare(self, generations: Mapping[UUID, int]) -> None:
+        """Send the desired states whose generation is higher or lower than the sent one."""
+        self.send_changed(n for n, present in generations.items() if self._sent.get(n) != present)
+
+    def send_changed(self, node_ids: Iterable[UUID]) -> None:
+        """Send the desired states of these nodes, unless they have no stream or are unchanged."""
+        with self._lock:
+            self._waiting.update((node_id, None) for node_id in node_ids if node_id in self._sent)
+        self._queue_write()
+
+    def _queue_write(self) -> None:
+        with self._lock:
+            if self._is_queued or not self._waiting:
+                return
+            self._is_queued = True
+            node_ids = list(islice(self._waiting, MAX_STATES_PER_WRITE))
+            for node_id in node_ids:
+                del self._waiting[node_id]
+        submit_write(partial(self._build, node_ids), must=True).add_done_callback(self._send_built)
+
+    def _build(self, node_ids: list[UUID]) -> States:
+        """Build the desired states that were not sent. It has no effects, as it may run twice."""
+        states: States = {}
+
+        def build(node_id: UUID) -> None:
+            if current_generation(node_id) != self._sent[node_id]:
+                states[node_id] = build_desired_state(node_id)
+
+        run_each_in_savepoint("desired state", node_ids, build)
+        return states
+
+    def _send_built(self, write: Future[States]) -> None:
+        """Send desired states after the commit. The next poll repeats those that failed.
+
+        The generation is set before the state is sent. If a stream begins between the two, it gets
+        this state; if it begins before or after them, it causes another one.
+        """
+        states: States = {} if write.exception() else write.result()
+        for node_id, state in states.items():
+            self._sent[node_id] = state.generation
+            self._send(
+                Frame(Kind.DESIRED_STATE, node=node_id.bytes, body=state.SerializeToString())
+            )
+            failpoint("state.sent")
+        with self._lock:
+            self._is_queued = False
+        self._queue_write()
