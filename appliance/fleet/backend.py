@@ -104,8 +104,8 @@ class FleetBackend:
 
     def serve(self, connection: socket.socket) -> None:
         """Serve requests until the gateway closes the connection. Blocks."""
-        self._states = DesiredStateSender(partial(self._send, connection))
-        with connection:
+        send = partial(self._send, connection)
+        with connection, contextlib.closing(DesiredStateSender(send)) as self._states:
             for frame in frames.read_frames(connection):
                 if frame.kind is Kind.READY:
                     self._socket = connection
@@ -215,7 +215,7 @@ class FleetBackend:
             unsubscribe()
 
     def _desired_state_changed(self, change: Change) -> None:
-        self._states.send_changed([change.object_id])
+        self._states.send_changed(change.object_id)
 
     def _poll(self) -> None:
         started = time.monotonic()

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from django.db.models import F
 
-from appliance.db.writer import run_in_transaction
+from appliance.db.writer import commit_batch, run_in_transaction
 from appliance.fleet import desired_state_sender
 from appliance.fleet.desired_state_sender import MAX_STATES_PER_WRITE, DesiredStateSender
 from appliance.inventory.generations import all_generations
@@ -64,7 +64,7 @@ def change(sender: DesiredStateSender, *nodes: Node) -> None:
     """Change the desired states one after the other, as the change log announces them."""
     for node in nodes:
         Node.objects.filter(pk=node.pk).update(generation=F("generation") + 1)
-        sender.send_changed([node.pk])
+        sender.send_changed(node.pk)
 
 
 def sender_to(sent: Sent, writer: HeldWriter, *nodes: Node) -> DesiredStateSender:
@@ -137,13 +137,79 @@ def test_desired_state_that_was_sent_is_not_built_again(
     add_node: AddNode, writer: HeldWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, sent = add_node(), Sent()
+    built: list[UUID] = []
     sender = sender_to(sent, writer, node)
-    monkeypatch.setattr(desired_state_sender, "build_desired_state", None)
+    read_by_a_poll = all_generations()
+    change(sender, node)
+    writer.run_all()
+    monkeypatch.setattr(desired_state_sender, "build_desired_state", built.append)
     sender.compare(all_generations())
     assert not writer.queue
-    sender.send_changed([node.pk])
+    sender.compare(read_by_a_poll)
     writer.run_all()
-    assert not sent
+    assert not built
+
+
+def test_sent_generation_that_comes_again_after_lost_commits_is_sent(
+    add_node: AddNode, writer: HeldWriter
+) -> None:
+    """The database lost the commit, and no poll saw the lower generation."""
+    node, sent = add_node(), Sent()
+    sender = sender_to(sent, writer, node)
+    Node.objects.filter(pk=node.pk).update(generation=node.generation - 1)
+    change(sender, node)
+    writer.run_all()
+    assert sent == [(node.pk, node.generation)]
+
+
+def test_error_of_a_write_or_of_the_connection_stops_no_later_desired_state(
+    add_node: AddNode, writer: HeldWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good, sent = add_node("bad"), add_node("good"), Sent()
+    failing = [bad.pk.bytes]
+
+    def send(frame: Frame) -> None:
+        if frame.node in failing:
+            raise ValueError("a state cannot be sent")
+        sent.add(frame)
+
+    sender = DesiredStateSender(send)
+    monkeypatch.setattr(desired_state_sender, "submit_write", None)
+    with pytest.raises(TypeError):
+        sender.begin(bad.pk)
+    monkeypatch.setattr(desired_state_sender, "submit_write", writer.submit)
+    sender.begin(good.pk)
+    writer.run_all()
+    assert sent == [(good.pk, good.generation)]
+    failing.clear()
+    sender.compare(all_generations())
+    writer.run_all()
+    assert sent[1:] == [(bad.pk, bad.generation)]
+
+
+def test_failed_write_is_logged_and_what_waits_is_sent(
+    add_node: AddNode, writer: HeldWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, sent = add_node("first"), add_node("second"), Sent()
+    sender = DesiredStateSender(sent.add)
+    sender.begin(first.pk)
+    sender.begin(second.pk)
+    writer.queue.pop()[1].set_exception(OSError("the commit failed"))
+    writer.run_all()
+    assert sent == [(second.pk, second.generation)]
+    assert "the commit failed" in caplog.text
+
+
+def test_nothing_is_built_for_an_ended_connection(add_node: AddNode, writer: HeldWriter) -> None:
+    first, second, sent = add_node("first"), add_node("second"), Sent()
+    sender = DesiredStateSender(sent.add)
+    sender.begin(first.pk)
+    sender.begin(second.pk)
+    commit = writer.build()
+    sender.close()
+    commit()
+    change(sender, second)
+    assert not writer.queue
 
 
 def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
@@ -160,6 +226,9 @@ def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
 
     monkeypatch.setattr(desired_state_sender, "build_desired_state", fail_for_one)
     change(sender, bad, good)
+    batch = [writer.queue.pop()]
+    assert commit_batch(batch), "other writes of the transaction are not repeated"
+    writer.queue = batch
     writer.run_all()
     assert sent == [(good.pk, good.generation + 1)]
     monkeypatch.undo()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from appliance.db.change_log import Change, Topic
 from appliance.db.writer import fleet_pool, run_in_transaction
 from appliance.fleet import backend, desired_state_sender, samples
 from appliance.fleet.backend import FleetBackend
@@ -160,6 +161,19 @@ def test_restarted_gateway_gets_the_desired_states_of_its_new_streams(
     with gateway_of(fleet) as restarted:
         restarted.send(began)
         assert restarted.generation(node) == generation
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_after_the_gateway_has_ended_builds_no_desired_state(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch, served: tuple[FleetBackend, Gateway]
+) -> None:
+    fleet, _ = served
+    node = add_node()
+    with gateway_of(fleet) as ended:
+        ended.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
+        ended.generation(node)
+    monkeypatch.setattr(desired_state_sender, "submit_write", None)
+    fleet._desired_state_changed(Change(Topic.DESIRED_STATE, node.pk))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -29,6 +29,8 @@ class Connected:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    gateway_writer: asyncio.StreamWriter
+    """The gateway's end."""
     reading: asyncio.Task[None]
     """Ends when all frames of the controller are applied and it has closed the connection."""
     messages: AsyncIterator[fleet_pb2.ApplianceMessage]
@@ -49,11 +51,12 @@ async def connected(heartbeat_seconds: float) -> AsyncIterator[Connected]:
     reader, writer = await asyncio.open_connection(sock=theirs)
     stream = Stream(NODE, "serial")
     streams = {NODE: stream}
-    controller = Controller(*await asyncio.open_connection(sock=ours), streams, SampleClient(b""))
+    ends = await asyncio.open_connection(sock=ours)
+    controller = Controller(*ends, streams, SampleClient(b""))
     port = AgentPort(listen("127.0.0.1", 0), ConnectionLimits(16, 16, 16))
     messages = FleetServicer(controller, streams, heartbeat_seconds, port)._messages(stream)
     reading = asyncio.create_task(controller.read())
-    yield Connected(reader, writer, reading, messages)
+    yield Connected(reader, writer, ends[1], reading, messages)
     writer.close()
     await asyncio.wait_for(reading, TIMEOUT_SECONDS)
 
@@ -70,6 +73,8 @@ def test_stream_asks_once_and_its_first_message_has_the_desired_state() -> None:
             assert (await first).desired_state.generation == 3
             gateway.send(4)
             assert (await gateway.next_message()).desired_state.generation == 4
+            gateway.gateway_writer.close()
+            assert await frames.read_frame_async(gateway.reader) is None, "a second request"
 
     asyncio.run(run())
 
