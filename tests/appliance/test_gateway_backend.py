@@ -17,7 +17,7 @@ import pytest
 from django.utils import timezone
 
 from appliance.db.change_log import Change, Topic
-from appliance.db.writer import fleet_pool, run_in_transaction
+from appliance.db.writer import DatabaseThreads, run_in_transaction
 from appliance.fleet import backend, desired_state_sender, samples
 from appliance.fleet.backend import FleetBackend
 from appliance.fleet.desired_state_sender import DesiredStateSender
@@ -81,7 +81,7 @@ def gateway_of(fleet: FleetBackend) -> Iterator[Gateway]:
 
 def submit_to_pool(work: Callable[[], Any], *, must: bool) -> Future[Any]:
     """Without a writer thread, writes would run on the thread that queues them."""
-    return fleet_pool.submit(run_in_transaction, work)
+    return backend.fleet_pool.submit(run_in_transaction, work)
 
 
 @pytest.fixture
@@ -89,8 +89,11 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gate
     monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(desired_state_sender, "submit_write", submit_to_pool)
     fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", "", 1.0, 64, 16, 16))
-    with gateway_of(fleet) as gateway:
-        yield fleet, gateway
+    # With one thread no poll reads meanwhile: SQLite in memory refuses to write a table being read.
+    with DatabaseThreads(1) as pool:
+        monkeypatch.setattr(backend, "fleet_pool", pool)
+        with gateway_of(fleet) as gateway:
+            yield fleet, gateway
 
 
 async def run_while_polling(fleet: FleetBackend, work: Callable[[], None]) -> None:
@@ -121,7 +124,7 @@ def test_changed_desired_state_is_sent_to_the_gateway_that_has_a_stream_of_the_n
     def work() -> None:
         gateway.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
         first = gateway.generation(node)
-        fleet_pool.submit(
+        backend.fleet_pool.submit(
             run_in_transaction, lambda: increment_generations([without_stream.pk, node.pk])
         ).result()
         assert gateway.generation(node) == first + 1
@@ -141,9 +144,11 @@ def test_lower_generation_of_a_database_from_the_past_is_sent_to_the_gateway(
     def work() -> None:
         gateway.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
         assert gateway.generation(node) == 7
-        fleet_pool.submit(lambda: Node.objects.update(generation=5)).result()
+        backend.fleet_pool.submit(lambda: Node.objects.update(generation=5)).result()
         assert gateway.generation(node) == 5
-        fleet_pool.submit(run_in_transaction, lambda: increment_generations([node.pk])).result()
+        backend.fleet_pool.submit(
+            run_in_transaction, lambda: increment_generations([node.pk])
+        ).result()
         assert gateway.generation(node) == 6
 
     asyncio.run(run_while_polling(fleet, work))
@@ -191,7 +196,7 @@ def test_revocation_of_an_admitted_certificate_is_sent_to_the_gateway(
         for serial in ("kept", "lost"):
             reply = gateway.request(Frame(Kind.ADMIT, 1, body=serial.encode()))
             assert reply.body == nodes[serial].pk.bytes
-        fleet_pool.submit(
+        backend.fleet_pool.submit(
             lambda: NodeCertificate.objects.exclude(serial="kept").update(revoked_at=timezone.now())
         ).result()
         assert gateway.receive(Kind.CERTIFICATES_ENDED).body == b"lost"
