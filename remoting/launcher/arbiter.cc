@@ -171,9 +171,10 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
 // its part of the others' turns only, whatever their number is.
 Arbiter::Accounts::iterator Arbiter::most_credit() {
   auto best = accounts_.end();
-  auto it = accounts_.upper_bound(last_);
-  for (size_t i = 0; i < accounts_.size(); ++i, ++it) {
-    if (it == accounts_.end()) it = accounts_.begin();
+  auto next = std::ranges::upper_bound(in_order_, last_, {}, [](auto it) { return it->first; });
+  for (size_t i = 0; i < in_order_.size(); ++i, ++next) {
+    if (next == in_order_.end()) next = in_order_.begin();
+    auto it = *next;
     if (!needs(*it) || !is_chosen_here(*it) || !may_use_balance(it->second)) continue;
     if (best == accounts_.end() || has_more_credit(it->second, best->second)) best = it;
   }
@@ -291,6 +292,7 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   bool was_open = is_open();
   Id first = was_open ? only_present()->first : Id();
   Account& a = accounts_[id];
+  list_accounts();
   change_share(a, {share.mode, std::clamp<uint32_t>(share.percent, 1, 100)}, now);
   a.present = true;
   a.balance = std::min(a.balance, quantum(a));

@@ -31,6 +31,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "control/messages.h"
 #include "control/turn_messages.h"
@@ -119,10 +120,10 @@ class Arbiter {
     bool present = true;  // it has sessions
     bool wants = false;
     bool joint = false;
+    Microseconds balance = 0;          // of the rounds
     Microseconds late_turn_at = 0;     // its newest turn while it was late, or when it became late
     Microseconds late_since = kNever;  // kNever: none of its work is late
     Microseconds late_until = kNever;  // until when that is paid; kNever: it pays as the holder
-    Microseconds balance = 0;          // of the rounds
     Microseconds reserve = 0;          // by the clock, of capped and guaranteed accounts
     Microseconds reserved_at = 0;
     Microseconds fraction = 0;  // of the reserve, in hundredths
@@ -163,6 +164,7 @@ class Arbiter {
   static void change_share(Account& a, const Share& share, Microseconds now);
   static bool is_settled(const Account& a, Microseconds now);
   void forget_settled(Microseconds now);
+  void list_accounts();
   Accounts::const_iterator only_present() const;
   void end_turn(Microseconds now);
   void begin_open(Microseconds now);
@@ -194,6 +196,8 @@ class Arbiter {
 
   const Carry carry_;
   Accounts accounts_;
+  // In their order. A walk through the nodes of the map waits for the memory of each one.
+  std::vector<Accounts::iterator> in_order_;
   Id holder_, last_, overdue_;  // last: whose turn was granted last
   Id called_;                   // a joint account whose turn is next
   bool is_open_ = false;        // see is_open()

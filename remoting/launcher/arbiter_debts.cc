@@ -31,6 +31,12 @@ bool Arbiter::is_settled(Microseconds now) const {
 
 void Arbiter::forget_settled(Microseconds now) {
   std::erase_if(accounts_, [now](auto& entry) { return is_settled(entry.second, now); });
+  list_accounts();
+}
+
+void Arbiter::list_accounts() {
+  in_order_.clear();
+  for (auto it = accounts_.begin(); it != accounts_.end(); ++it) in_order_.push_back(it);
 }
 
 // The debt goes over to where the account pays from now on. What a guaranteed account used beyond
@@ -58,6 +64,7 @@ void Arbiter::move_debt(const Id& from, const Id& to, Microseconds now) {
   Account left = it->second;
   accounts_.erase(it);
   auto [other, added] = accounts_.try_emplace(to, left);
+  list_accounts();
   if (added) return;
   Account& a = other->second;
   if (!a.present) {
