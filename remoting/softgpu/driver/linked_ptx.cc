@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "softgpu/driver/local_names.h"
+
 namespace softgpu {
 
 // The first line of linked PTX carries the limit of registers.
@@ -29,7 +31,7 @@ static std::string join(const std::vector<std::string>& inputs) {
 }
 
 std::string link_ptx(const std::vector<std::string>& inputs, int max_registers) {
-  std::string joined = join(inputs);
+  std::string joined = join(with_distinct_names(inputs));
   if (max_registers <= 0) return joined;
   return std::string(kMaxRegistersLine) + std::to_string(max_registers) + "\n" + joined;
 }
