@@ -6,6 +6,7 @@
 #include "pci_address.h"
 #include "softgpu/api/require.h"
 #include "softgpu/device/identity.h"
+#include "softgpu/driver/tensor_map.h"
 
 using namespace softgpu;
 
@@ -65,6 +66,8 @@ std::optional<int> attribute(const DeviceState& d, CUdevice_attribute a) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return (int)c.multiprocessors;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return (int)c.compute_major;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return (int)c.compute_minor;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+      return c.compute_major >= kMajorOfTensorMaps;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus_of(d);
     default: break;
   }

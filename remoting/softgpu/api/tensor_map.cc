@@ -8,7 +8,6 @@
 using namespace softgpu;
 
 namespace {
-constexpr uint32_t kMinMajor = 9;  // of the compute capability
 constexpr uint64_t kMaxTiledSize = 1ull << 32, kMaxPixelSize = (1ull << 31) - 1;
 
 // The offsets of pixel boxes with one, two and three dimensions.
@@ -17,7 +16,7 @@ constexpr int kHighest[] = {32767, 127, 15};
 // NVIDIA's driver writes to any address, although the type has an alignment.
 CUresult check_map(const void* map) {
   REQUIRE_DRIVER();
-  if (driver()->config.compute_major < kMinMajor) return CUDA_ERROR_NOT_SUPPORTED;
+  if (driver()->config.compute_major < kMajorOfTensorMaps) return CUDA_ERROR_NOT_SUPPORTED;
   return map ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -10,6 +10,8 @@
 
 namespace softgpu {
 
+constexpr uint32_t kMajorOfTensorMaps = 9;  // the first compute capability that has them
+
 // The parameters that all kinds of tensor maps have.
 struct TensorShape {
   CUtensorMapDataType type;

@@ -210,8 +210,11 @@ static void addresses(void) {
 }
 
 int main(void) {
+  int supported;
   create_context();
   OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  OK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 0));
+  printf("supported: %d%s\n", supported, supported == (major >= 9) ? "" : " WRONG");
   types();
   limits();
   pointers();
