@@ -1,8 +1,6 @@
 #include "softgpu/driver/local_names.h"
 
-#include <algorithm>
 #include <cctype>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -11,8 +9,9 @@ namespace softgpu {
 namespace {
 using Words = std::set<std::string_view>;
 
-const Words kShared = {".visible", ".weak", ".common"};
-const Words kDeclaring = {".global", ".const", ".shared", ".func"};
+// A kernel is found by its name, also without linkage.
+const Words kShared = {".visible", ".extern", ".weak", ".common", ".entry"};
+const Words kDeclaring = {".global", ".const", ".shared", ".func", ".entry"};
 
 bool is_name(std::string_view word) {
   return std::isalpha((unsigned char)word[0]) || word[0] == '_' || word[0] == '$';
@@ -61,30 +60,28 @@ class WordReader {
 
 // A declaration outside of functions, as far as it has been read.
 struct Declaration {
-  bool declares = false, shared = false, external = false;
+  bool declares = false, shared = false, has_value = false;
   std::string_view name;
 };
 
 struct Names {
-  Words local, all;
+  Words local, shared;
 };
 
-void end(Declaration& d, Names& names) {
-  if (d.declares && !d.external && !d.name.empty()) {
-    names.all.insert(d.name);
-    if (!d.shared) names.local.insert(d.name);
-  }
-  d = {};
+void end_name(Declaration& d, Names& names) {
+  if (!d.name.empty()) (d.shared ? names.shared : names.local).insert(d.name);
+  d.name = {};
 }
 
 void add(std::string_view word, Declaration& d) {
   d.shared |= kShared.count(word) != 0;
-  d.external |= word == ".extern";
   d.declares |= kDeclaring.count(word) != 0;
+  d.has_value |= word == "=";
   if (d.declares && d.name.empty() && is_name(word)) d.name = word;
 }
 
-// Return the names that a text defines outside of functions.
+// Return the names that a text declares outside of functions. A prototype may give a function its
+// linkage, and the definition repeat the name without.
 Names names_of(std::string_view text) {
   Names names;
   Declaration d;
@@ -94,25 +91,43 @@ Names names_of(std::string_view text) {
     braces += (word == "{") - (word == "}");
     parentheses += (word == "(") - (word == ")");
     if (braces || parentheses) continue;
-    if (word == ";" || word == "}")
-      end(d, names);
+    bool ends = word == ";" || (word == "}" && !d.has_value);  // a list goes on behind a value
+    if (ends || word == ",")
+      end_name(d, names);
     else
       add(word, d);
+    if (ends) d = {};
   }
+  for (auto name : names.shared) names.local.erase(name);
   return names;
 }
 
-// Append a suffix to names, but not to instructions and modifiers that are called so.
-std::string with_suffix(std::string_view text, const Words& names, const std::string& suffix) {
+// Return whether an element of a vector follows, as in r.x, and not the rest of an instruction.
+bool is_element(std::string_view rest) {
+  return rest.size() > 2 && std::string_view("xyzwrgba").find(rest[1]) != rest.npos &&
+         !belongs_to_word(rest[2]);
+}
+
+// Return whether a word that is called like a name is an instruction, a modifier or the common
+// part of several registers, as in r<4>.
+bool has_other_meaning(std::string_view before, std::string_view rest) {
+  if (!before.empty() && before.back() == ':') return true;
+  if (rest.empty()) return false;
+  return rest[0] == '<' || (rest[0] == '.' && !is_element(rest));
+}
+
+using NewNames = std::map<std::string_view, std::string>;
+
+std::string renamed(std::string_view text, const NewNames& names) {
   std::string out;
   WordReader reader(text);
   size_t copied = 0;
   for (auto word = reader.next(); !word.empty(); word = reader.next()) {
     size_t from = (size_t)(word.data() - text.data()), behind = from + word.size();
-    bool instruction = behind < text.size() && text[behind] == '.';
-    bool modifier = from && text[from - 1] == ':';
-    if (!names.count(word) || instruction || modifier) continue;
-    out.append(text.substr(copied, behind - copied)).append(suffix);
+    auto name = names.find(word);
+    if (name == names.end() || has_other_meaning(text.substr(0, from), text.substr(behind)))
+      continue;
+    out.append(text.substr(copied, from - copied)).append(name->second);
     copied = behind;
   }
   return out.append(text.substr(copied));
@@ -121,16 +136,18 @@ std::string with_suffix(std::string_view text, const Words& names, const std::st
 
 std::vector<std::string> with_distinct_names(const std::vector<std::string>& texts) {
   std::vector<Names> names;
-  std::map<std::string_view, int> uses;
+  std::set<std::string> taken;
   for (auto& text : texts) names.push_back(names_of(text));
-  for (auto& of_text : names)
-    for (auto name : of_text.all) ++uses[name];
+  for (auto& of_text : names) taken.insert(of_text.shared.begin(), of_text.shared.end());
   std::vector<std::string> out;
   for (size_t i = 0; i < texts.size(); ++i) {
-    Words renamed;
-    std::copy_if(names[i].local.begin(), names[i].local.end(),
-                 std::inserter(renamed, renamed.end()), [&](auto name) { return uses[name] > 1; });
-    out.push_back(with_suffix(texts[i], renamed, "$text" + std::to_string(i)));
+    NewNames changed;
+    for (auto name : names[i].local) {
+      std::string free(name);
+      while (!taken.insert(free).second) free += "$text" + std::to_string(i);
+      if (free != name) changed.emplace(name, free);
+    }
+    out.push_back(renamed(texts[i], changed));
   }
   return out;
 }

@@ -5,8 +5,9 @@
 
 namespace softgpu {
 
-// Rename what has no linkage (.visible, .weak, .common or .extern) where another text defines the
-// same name. nvcc calls the strings of each text $str.
+// Rename what has no linkage (.visible, .weak, .common or .extern) where another text has the same
+// name with linkage, or an earlier text without. nvcc calls the strings of each text $str. The
+// first keeps its name, so that cuModuleGetGlobal finds it.
 std::vector<std::string> with_distinct_names(const std::vector<std::string>& texts);
 
 }  // namespace softgpu

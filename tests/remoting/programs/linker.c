@@ -9,32 +9,93 @@
   ".global .align 4 .u32 $str = " value \
   ";\n.func (.reg .u32 r) read()\n"     \
   "{ ld.global.u32 r, [$str]; ret; }\n"
-static const char* FIRST = HEAD LOCAL("40") "// $str\n.extern .func (.reg .u32 r) second();\n"
-  ".visible .entry both(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %rd<2>;\n"
-  "ld.param.u64 %rd1, [p]; call (%r1), read, (); call (%r2), second, ();\n"
-  "add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3; ret;\n}\n";
-static const char* SECOND =
-    HEAD LOCAL("2") ".visible .func (.reg .u32 r) second()\n{ call (r), read, (); ret; }\n";
+#define KERNEL(body)                                                                  \
+  ".visible .entry both(.param .u64 p)\n{\n.reg .b32 %r<4>; .reg .b64 %rd<2>;\n" body \
+  " ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r3; ret;\n}\n"
+#define RETURNS ".func (.reg .u32 r) second()"
 
-static void local_names(void) {
+/* Texts of which the kernel `both` writes 42; with `refused` it cannot be launched. */
+static const struct {
+  const char* title;
+  const char* texts[3];
+  int refused;
+} LINKED[] = {
+    {"strings",
+     {HEAD LOCAL("40") "// $str\n.extern " RETURNS ";\n" KERNEL(
+          "call (%r1), read, (); call (%r2), second, (); add.u32 %r3, %r1, %r2;"),
+      HEAD LOCAL("2") ".visible " RETURNS "\n{ call (r), read, (); ret; }\n"}},
+    {"variables of a list",
+     {HEAD ".global .u32 y[2] = {1, 2}, x = 42;\n" KERNEL("ld.global.u32 %r3, [x];"),
+      HEAD ".global .u32 x = 2, y = 3;\n"}},
+    {"a kernel and a variable", {HEAD ".global .u32 both = 1;\n", HEAD KERNEL("mov.u32 %r3, 42;")}},
+    {"an external variable and a local one",
+     {HEAD ".extern .global .u32 x;\n" KERNEL("ld.global.u32 %r3, [x];"),
+      HEAD ".global .u32 x = 42;\n"},
+     1},
+    {"an external function and a local one",
+     {HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
+      HEAD RETURNS "\n{ mov.u32 r, 42; ret; }\n"},
+     1},
+    {"a function whose prototype is visible",
+     {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
+      HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
+      HEAD RETURNS "\n{ mov.u32 r, 1; ret; }\n"}},
+    {"registers with a common part",
+     {HEAD ".global .u32 r = 1;\n",
+      HEAD ".global .u32 r = 2;\n" KERNEL(
+          ".reg .b32 r<3>; mov.u32 r1, 40; ld.global.u32 r2, [r]; add.u32 %r3, r1, r2;")}},
+    {"a vector",
+     {HEAD ".global .u32 v = 1;\n",
+      HEAD ".global .u32 v = 2;\n" KERNEL(
+          ".reg .v2 .b32 v; mov.u32 v.x, 40; mov.u32 v.y, 2; add.u32 %r3, v.x, v.y;")}},
+};
+
+static CUresult link_texts(const char* const* texts, CUmodule* m) {
   CUlinkState l;
-  CUmodule m;
-  CUfunction f;
-  CUdeviceptr p;
   void* image;
   size_t bytes;
-  int sum = 0;
   OK(cuLinkCreate(0, 0, 0, &l));
-  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)FIRST, strlen(FIRST) + 1, "first", 0, 0, 0));
-  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)SECOND, strlen(SECOND) + 1, "second", 0, 0, 0));
-  OK(cuLinkComplete(l, &image, &bytes));
-  OK(cuModuleLoadData(&m, image));
+  for (int i = 0; i < 3 && texts[i]; ++i)
+    OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)texts[i], strlen(texts[i]) + 1, "", 0, 0, 0));
+  CUresult r = cuLinkComplete(l, &image, &bytes);
+  if (!r) r = cuModuleLoadData(m, image);
   OK(cuLinkDestroy(l));
-  OK(cuModuleGetFunction(&f, m, "both"));
-  OK(cuMemAlloc(&p, sizeof sum));
-  OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, (void*[]){&p}, 0));
-  OK(cuMemcpyDtoH(&sum, p, sizeof sum));
-  printf("sum of the texts' variables: %d%s\n", sum, sum == 42 ? "" : " WRONG");
+  return r;
+}
+
+/* Run `both`, which writes a number. */
+static CUresult run(CUmodule m, int* number) {
+  CUfunction f;
+  CUdeviceptr p;
+  OK(cuMemAlloc(&p, sizeof *number));
+  CUresult r = cuModuleGetFunction(&f, m, "both");
+  if (!r) r = cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, (void*[]){&p}, 0);
+  if (!r) r = cuMemcpyDtoH(number, p, sizeof *number);
+  OK(cuMemFree(p));
+  return r;
+}
+
+static void local_names(void) {
+  for (size_t i = 0; i < sizeof LINKED / sizeof *LINKED; ++i) {
+    CUmodule m;
+    int number = 0;
+    CUresult r = link_texts(LINKED[i].texts, &m);
+    if (!r) r = run(m, &number);
+    int right = LINKED[i].refused ? r != 0 : !r && number == 42;
+    printf("%s: %d%s\n", LINKED[i].title, number, right ? "" : " WRONG");
+  }
+}
+
+/* The host finds a variable without linkage. */
+static void local_variable(void) {
+  CUmodule m;
+  CUdeviceptr x;
+  int number = 0;
+  OK(link_texts((const char* [3]){HEAD ".global .u32 x = 42;\n", HEAD ".global .u32 x = 1;\n"},
+                &m));
+  OK(cuModuleGetGlobal(&x, 0, m, "x"));
+  OK(cuMemcpyDtoH(&number, x, sizeof number));
+  printf("variable of the first text: %d%s\n", number, number == 42 ? "" : " WRONG");
 }
 
 static int registers(const void* image, unsigned n, CUjit_option* options, void** values) {
@@ -71,5 +132,6 @@ int main(void) {
       with_log, logged));
   printf("the log has a message: %d\n", log[0] != 0);
   local_names();
+  local_variable();
   return 0;
 }
