@@ -35,10 +35,11 @@ def call(name: str, *arguments: object) -> None:
 
 @dataclass
 class Memory:
-    """An allocation: how to release it, and how to read it."""
+    """An allocation: how to release it, how to read it, and where it is if it is linear."""
 
     release: Callable[[], None]
     read: Callable[[], bytes]
+    address: int = 0
 
 
 def read_linear(address: int, count: int) -> bytes:
@@ -48,7 +49,9 @@ def read_linear(address: int, count: int) -> bytes:
 
 
 def linear(address: c_uint64, count: int, free: str = "cuMemFree_v2") -> Memory:
-    return Memory(lambda: call(free, address), lambda: read_linear(address.value, count))
+    return Memory(
+        lambda: call(free, address), lambda: read_linear(address.value, count), address.value
+    )
 
 
 def plain(count: int) -> Memory:

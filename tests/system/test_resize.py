@@ -26,11 +26,12 @@ RESIZING = (sys.executable, "-m", "tests.remoting.resizing_program")
 class Program:
     """A `resizing_program` under `busbar run`, and its allocation."""
 
-    def __init__(self, pool: Pool, process: subprocess.Popen[str]) -> None:
+    def __init__(self, pool: Pool, process: subprocess.Popen[str], others: set[str]) -> None:
+        """`others` are the allocations of earlier programs."""
         self.pool, self.process = pool, process
         assert self._line() == "ready", process.communicate()[1]
-        pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
-        self.allocation_id = pool.sessions(state="running")[0]["allocation_id"]
+        pool.wait("the session", lambda: len(running_allocations(pool) - others) == 1)
+        (self.allocation_id,) = running_allocations(pool) - others
 
     def _line(self) -> str:
         assert self.process.stdout is not None
@@ -77,8 +78,13 @@ class Program:
             pytest.fail(f"no agreement about {size} bytes: {seen}")
 
 
+def running_allocations(pool: Pool) -> set[str]:
+    return {s["allocation_id"] for s in pool.sessions(state="running")}
+
+
 @contextmanager
 def program(pool: Pool, *options: str) -> Iterator[Program]:
+    others = running_allocations(pool)
     line = (sys.executable, "-m", "remoting.cli.main", "run", *options, "--", *RESIZING)
     process = subprocess.Popen(
         line,
@@ -90,7 +96,7 @@ def program(pool: Pool, *options: str) -> Iterator[Program]:
         text=True,
     )
     pool.running.append(process)
-    yield Program(pool, process)
+    yield Program(pool, process, others)
 
 
 def test_command_resizes_a_running_program(pool: Pool) -> None:

@@ -1,7 +1,9 @@
-"""Rounds of resizes, use of memory and kills at random, after which all books agree.
+"""Rounds of resizes, work and kills at random, after which all books agree.
 
-The books are those of the client, REST, the capacity of the GPUs, the launcher's ledger, the
-software GPU and the program.
+Three programs share a GPU that is too small for all that they ask for. The books are those of the
+clients, REST, the capacity of the GPUs, the launcher, the software GPU and the programs. Meanwhile
+the launcher never enforces more than the GPU has. A run has a round for each kind of kill;
+BUSBAR_TEST_RUNS is the number of runs.
 """
 
 from __future__ import annotations
@@ -9,17 +11,33 @@ from __future__ import annotations
 import os
 import random
 import signal
-from contextlib import ExitStack
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import Semaphore
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from tests.remoting.node import gpu_memory_bytes
+from remoting.cli.api import ApiError, ApplianceUnreachable
+from tests.remoting.node import EVENT_SECONDS, gpu_memory_bytes
 from tests.system.conftest import Pool
-from tests.system.test_resize import MIB, Program, program
+from tests.system.launcher_books import Observer, read_books
+from tests.system.resized_tenants import (
+    MAX_STEPS,
+    START,
+    STEP_BYTES,
+    Differences,
+    Tenant,
+    needless_waits,
+)
+from tests.system.test_resize import program
+from tests.system.test_resize_steps import replaced
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
+RUNS = int(os.environ.get("BUSBAR_TEST_RUNS", "2"))
 SESSION_SERVER = "session server"
 VICTIMS = (
     ("agent",),
@@ -29,104 +47,133 @@ VICTIMS = (
     ("agent", "launcher", "appliance"),
     (SESSION_SERVER,),
 )
-REPETITIONS = 2
-RESIZES, USES = 3, 6
-STEP_BYTES, MAX_STEPS = 128 * MIB, 10
-SIZE_FIELDS = ("percent", "memory_bytes", "compute_mode")
-MODES = ("shared", "capped", "guaranteed")
+TENANTS = 3
+LARGE = {"percent": 60, "memory_bytes": MAX_STEPS * STEP_BYTES}
+SMALL = {"percent": 10, "memory_bytes": STEP_BYTES}
+WHOLE_GPU = {"percent": 100, "hold": "lifetime", "lifetime_seconds": 86400}
 
 
 class Rounds:
-    """One program after the other, with what its client was promised."""
+    """Tenants of one GPU, and what was seen of them."""
 
-    def __init__(self, pool: Pool, stack: ExitStack) -> None:
-        self.pool, self.stack, self.rng = pool, stack, random.Random(11)
-        self.over: list[bool] = []
-        """After each round: the program held more than its size."""
+    def __init__(self, pool: Pool, stack: ExitStack, seed: int) -> None:
+        self.pool, self.stack, self.rng = pool, stack, random.Random(seed)
+        self.waits = self.over = 0
+        """Times that growth waited, or a program held more than its size, when the books agreed."""
+        self.gpus = {g["id"]: g for g in pool.api.items("gpus")}
+        sizes = {UUID(g["uuid"]): int(g["memory_bytes"]) for g in self.gpus.values()}
+        self.observer = Observer(pool.stack.node.runtime, sizes)
         self.start()
 
     def start(self) -> None:
+        """Start programs on one GPU. An allocation without a program has the other one."""
+        self.pool.settle()
+        other = self.pool.api.request("POST", "allocations", WHOLE_GPU, wait="60")
+        (taken,) = other["partitions"]
+        (self.gpu,) = (g for i, g in self.gpus.items() if i != taken["gpu_id"])
+        self.tenants = [self.tenant() for _ in range(TENANTS)]
+
+    def tenant(self) -> Tenant:
         options = ("-m", "1GiB", "-p", "20", "--mode", "shared")
-        self.program: Program = self.stack.enter_context(program(self.pool, *options))
-        self.held: list[str] = []
-        self.wanted: dict[str, Any] = {
-            "memory_bytes": 1024 * MIB,
-            "percent": 20,
-            "compute_mode": "shared",
-        }
+        running = self.stack.enter_context(program(self.pool, *options))
+        return Tenant(running, random.Random(self.rng.random()))
 
-    def use_memory(self) -> None:
-        """Allocate and release at random. What exceeds the size is refused."""
-        for _ in range(USES):
-            if self.held and self.rng.random() < 0.3:
-                number = self.held.pop(self.rng.randrange(len(self.held)))
-                assert self.program.tell(f"release {number}") == "ok"
+    def run(self, victims: tuple[str, ...]) -> None:
+        """Kill processes when some of the resizes have been answered."""
+        for tenant in self.tenants:
+            tenant.use_memory()
+            tenant.work()
+        changes = [tenant.choose_changes() for tenant in self.tenants]
+        answered, count = Semaphore(0), sum(map(len, changes))
+        killed = self.rng.choice(self.tenants) if victims == (SESSION_SERVER,) else None
+        with ThreadPoolExecutor(TENANTS) as senders:
+            sent = [
+                senders.submit(self.resize, tenant, of_tenant, answered, may_end=tenant is killed)
+                for tenant, of_tenant in zip(self.tenants, changes, strict=True)
+            ]
+            for _ in range(self.rng.randrange(count)):
+                assert answered.acquire(timeout=EVENT_SECONDS)
+            if killed:
+                self.kill_session(killed)
             else:
-                answer = self.program.allocate(self.rng.randrange(1, 4) * STEP_BYTES)
-                self.held += [answer.removeprefix("ok ")] if answer.startswith("ok ") else []
+                self.pool.kill(*victims)
+            for result in sent:
+                result.result()
+        self.await_books(victims)
+        if killed:
+            self.start()
 
-    def resize(self) -> None:
-        """Change one or more of memory, percent and mode, also to less memory than is in use."""
-        for _ in range(self.rng.randint(1, RESIZES)):
-            choices: dict[str, Any] = {
-                "memory_bytes": self.rng.randint(2, MAX_STEPS) * STEP_BYTES,
-                "percent": self.rng.randrange(5, 61),
-                "compute_mode": self.rng.choice(MODES),
-            }
-            names = self.rng.sample(sorted(choices), self.rng.randint(1, len(choices)))
-            self.wanted |= (change := {name: choices[name] for name in names})
-            self.pool.wait("the resize", partial(self.send, change))
+    def resize(
+        self, tenant: Tenant, changes: list[dict[str, Any]], answered: Semaphore, *, may_end: bool
+    ) -> None:
+        """Send changes one after the other. They are refused when the allocation has ended."""
 
-    def send(self, change: dict[str, Any]) -> bool:
-        self.program.resize(**change)
-        return True
+        def send(change: dict[str, Any]) -> bool:
+            try:
+                tenant.program.resize(**change)
+            except ApplianceUnreachable:
+                raise
+            except ApiError:
+                if not may_end:
+                    raise
+            return True
 
-    def kill(self, *victims: str) -> None:
-        if victims != (SESSION_SERVER,):
-            self.pool.kill(*victims)
-            return
-        (session,) = self.pool.sessions(state="running")
+        for change in changes:
+            self.pool.wait("the resize", partial(send, change))
+            answered.release()
+
+    def kill_session(self, tenant: Tenant) -> None:
+        (session,) = (
+            s
+            for s in self.pool.sessions(state="running")
+            if s["allocation_id"] == tenant.program.allocation_id
+        )
+        self.tenants.remove(tenant)
         os.kill(session["pid"], signal.SIGKILL)
-        self.pool.finish(self.program.process)
-        self.pool.wait("the release", lambda: (*self.capacity(), self.driver()) == (0, 0, 0))
-        self.start()
+        self.pool.finish(tenant.program.process)
+        self.pool.wait("the release", lambda: tenant.program.allocation["state"] == "released")
 
-    def capacity(self) -> tuple[int, int]:
-        """Return the percent and the bytes that are taken of the GPUs."""
-        total = self.pool.api.request("GET", "capacity")["total"]
-        return round(100 * total["gpus"]["allocated"]), round(total["memory_bytes"]["allocated"])
+    def differences(self) -> Differences:
+        """Return what two books say differently, by name."""
+        books = read_books(self.pool.stack.node.runtime)
+        if books is None:
+            return {"launcher": (None, "grants that do not change")}
+        gpu, memory_bytes = UUID(self.gpu["uuid"]), self.gpu["memory_bytes"]
+        allocations = [t.program.allocation for t in self.tenants]
+        if lost := [a for a in allocations if a["state"] != "active"]:
+            return {"allocations": (lost, "active ones")}
+        if set(books.granted[gpu]) != {t.id for t in self.tenants}:
+            return {"grants": (set(books.granted[gpu]), {t.id for t in self.tenants})}
+        partitions = [p for a in allocations for p in a["partitions"]]
+        percent = sum(p["compute_percent"] for p in partitions)
+        occupied = sum(p["memory_bytes"] + p["over_bytes"] for p in partitions)
+        sessions = self.pool.sessions(state="running")
+        shown = {UUID(s["allocation_id"]): s["memory_bytes"] for s in sessions}
+        pairs: Differences = {
+            "capacity": (self.taken(), (percent, occupied)),
+            "driver": (self.driver(), sum(books.held[gpu].values())),
+            "sessions": (shown, dict(books.held[gpu])),
+            "needless waits": (list(needless_waits(allocations, memory_bytes)), []),
+        }
+        for tenant, allocation in zip(self.tenants, allocations, strict=True):
+            found = tenant.differences(allocation, books)
+            pairs |= {f"{name} of {tenant.id}": pair for name, pair in found.items()}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
     def driver(self) -> int:
         return sum(gpu_memory_bytes(self.pool.stack.node.environment()))
 
-    def differences(self) -> dict[str, tuple[object, object]]:
-        """Return what two books say differently, by name."""
-        allocation, driver = self.program.allocation, self.driver()
-        (p,) = allocation["partitions"]
-        percent, size, over = p["compute_percent"], p["memory_bytes"], p["over_bytes"]
-        mode, wanted = allocation["granted_compute_mode"], self.wanted
-        pairs: dict[str, tuple[object, object]] = {
-            "request": ({name: allocation[name] for name in wanted}, wanted),
-            "grant": ((percent, size, mode), tuple(wanted[name] for name in SIZE_FIELDS)),
-            "resize": (
-                allocation["resize"] and allocation["resize"]["state"],
-                "shrinking" if over else None,
-            ),
-            "capacity": (self.capacity(), (percent, size + over)),
-            "memory over the size": (over, max(0, driver - size)),
-            "ledger": ([s["memory_bytes"] for s in self.pool.sessions(state="running")], [driver]),
-            "program": (set(map(int, self.program.tell("sizes").split())), {size}),
-            "enforced": (
-                allocation["compute_enforcement"].startswith("enforced"),
-                mode == "capped",
-            ),
-        }
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    def taken(self) -> tuple[int, int]:
+        """Return the percent and the bytes that are taken of the GPU, as REST shows them."""
+        total = self.pool.api.request("GET", "capacity")["total"]
+        taken = total["gpus"]["allocated"], total["memory_bytes"]["allocated"]
+        return round(100 * taken[0]) - 100, round(taken[1]) - self.gpu["memory_bytes"]
 
     def await_books(self, killed: tuple[str, ...]) -> None:
-        found: dict[str, tuple[object, object]] = {}
+        found: Differences = {}
 
         def agree() -> bool:
+            assert not self.observer.excess, self.observer.excess[0]
             found.clear()
             found.update(self.differences())
             return not found
@@ -135,15 +182,55 @@ class Rounds:
             self.pool.wait("equal books", agree)
         except SystemExit:
             pytest.fail(f"after a kill of {' and '.join(killed)}: {found}")
-        self.over.append(self.program.allocation["resize"] is not None)
+        assert all(t.has_right_results() for t in self.tenants), f"after a kill of {killed}"
+        resizes = [r for t in self.tenants if (r := t.program.allocation["resize"])]
+        self.waits += sum(r["state"] == "queued" for r in resizes)
+        self.over += sum(r["over_bytes"] > 0 for r in resizes)
+
+    def shrink_all(self) -> None:
+        """Give back all memory. What waits is replaced."""
+        for tenant in self.tenants:
+            while tenant.held:
+                tenant.release(0)
+            tenant.wanted = START.copy()
+            tenant.program.resize(**START)
+        self.await_books(("nothing",))
 
 
-def test_books_agree_after_resizes_and_kills_at_random(pool: Pool) -> None:
+@contextmanager
+def rounds(pool: Pool, seed: int = 0) -> Iterator[Rounds]:
     with ExitStack() as stack:
-        rounds = Rounds(pool, stack)
-        for victims in rounds.rng.sample(VICTIMS * REPETITIONS, len(VICTIMS) * REPETITIONS):
-            rounds.use_memory()
-            rounds.resize()
-            rounds.kill(*victims)
-            rounds.await_books(victims)
-        assert {True, False} == set(rounds.over), "no round, or each, shrinks below the use"
+        found = Rounds(pool, stack, seed)
+        with found.observer.running():
+            yield found
+
+
+@contextmanager
+def appliance_without(pool: Pool, guard: str) -> Iterator[None]:
+    appliance = pool.stack.appliance
+    python, *_ = appliance.command
+    with replaced(pool, appliance, [python, "-m", "tests.load.removed_guards", guard]):
+        pool.wait("the appliance", pool.stack.ready)
+        yield
+    pool.wait("the appliance", pool.stack.ready)
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_books_agree_after_resizes_and_kills_at_random(pool: Pool, seed: int) -> None:
+    with rounds(pool, seed) as r:
+        for victims in r.rng.sample(VICTIMS, len(VICTIMS)):
+            r.run(victims)
+        assert r.waits and r.over, "no growth waits, or nothing shrinks below its use"
+        r.shrink_all()
+        assert len(r.observer.generations) > len(VICTIMS), "the launcher was seldom observed"
+
+
+def test_memory_that_is_given_away_before_it_is_returned_is_observed(pool: Pool) -> None:
+    with appliance_without(pool, "without_reports_of_held_memory"), rounds(pool) as r:
+        first, second, _ = r.tenants
+        pool.wait("the growth", lambda: first.program.resize(**LARGE)["resize"] is None)
+        while first.allocate(STEP_BYTES):
+            pass
+        first.program.resize(**SMALL)
+        second.program.resize(**LARGE)
+        pool.wait("the excess", lambda: bool(r.observer.excess))
