@@ -58,10 +58,10 @@ bool write_file(const std::string& path, const Received& head, const void* p, si
   return ok && rename(temporary.c_str(), path.c_str()) == 0;
 }
 
-// Failpoint: the launcher is killed at a step of a change.
-void reach(const char* step) {
+// Failpoint: the launcher is killed at a step of a change that resizes allocations.
+void reach(const char* step, const std::set<std::string>& resized) {
   static const char* killed_at = control::failpoint("GRANTS");
-  if (killed_at && !std::strcmp(killed_at, step)) kill(getpid(), SIGKILL);
+  if (killed_at && !std::strcmp(killed_at, step) && !resized.empty()) kill(getpid(), SIGKILL);
 }
 
 bool older(uint64_t epoch, uint64_t counter, const control::Allocation& a) {
@@ -112,10 +112,12 @@ bool Grants::replace(const uint8_t* p, size_t n) {
   auto received = parse(p, n);
   if (!received) return false;
   uint64_t before = head_.generation;
+  auto resized = resized_by(*received);
   bool stored = write_file(runtime_ + "/grants", received_now(), p, n);
-  reach("stored");
+  reach("stored", resized);
   bool complete = apply(*received);
-  reach("shown");
+  reach("shown", resized);
+  resized_.merge(resized);
   if (!complete) return false;
   if (stored) return true;
   head_.generation = before;  // they are in force, but the agent must send them again
@@ -148,12 +150,16 @@ bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
   return ledgers_.set_limits(id, bytes, a.partitions, a.context_bytes);
 }
 
-void Grants::note_resized(const std::string& id, const control::Allocation& a) {
-  auto old = by_allocation_.find(id);
-  if (old == by_allocation_.end()) return;
-  const control::Allocation& before = old->second;
-  for (uint32_t k = 0; k < std::min(before.partitions, a.partitions); ++k)
-    if (offered_bytes(before, k) != offered_bytes(a, k)) resized_.insert(id);
+std::set<std::string> Grants::resized_by(const Parsed& received) const {
+  std::set<std::string> resized;
+  for (auto& [id, before] : by_allocation_) {
+    auto found = received.grants.find(id);
+    if (found == received.grants.end()) continue;
+    const control::Allocation& now = found->second;
+    for (uint32_t k = 0; k < std::min(before.partitions, now.partitions); ++k)
+      if (offered_bytes(before, k) != offered_bytes(now, k)) resized.insert(id);
+  }
+  return resized;
 }
 
 bool Grants::apply(const Parsed& received) {
@@ -161,7 +167,6 @@ bool Grants::apply(const Parsed& received) {
   std::map<std::string, control::Allocation> grants;
   bool complete = true;
   for (auto& [id, g] : received.grants) {
-    note_resized(id, g);
     if (set_limits(id, g))
       grants[id] = g;
     else

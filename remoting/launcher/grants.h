@@ -60,7 +60,8 @@ class Grants {
   static std::optional<Parsed> parse(const uint8_t* p, size_t n);
   bool apply(const Parsed& received) REQUIRES(mutex_);
   bool set_limits(const std::string& id, const control::Allocation& allocation);
-  void note_resized(const std::string& id, const control::Allocation& allocation) REQUIRES(mutex_);
+  // Returns the allocations whose memory differs from that of the present grants.
+  std::set<std::string> resized_by(const Parsed& received) const REQUIRES(mutex_);
   uint32_t copy_keys(control::TicketKey* keys);
   std::string reason_against(const Ticket& ticket) const REQUIRES(mutex_);
   int64_t appliance_seconds() const REQUIRES(mutex_);

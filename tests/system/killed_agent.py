@@ -1,8 +1,8 @@
-"""The agent, killed at a step of a change.
+"""The agent, killed at a step of a resize.
 
 Usage: python -m tests.system.killed_agent FILE ARGUMENT..., as `python -m nodes ARGUMENT...`. FILE
-names the step at which the process is killed: before or after the launcher applies a desired state.
-The process removes FILE first, so the next one goes on.
+has a size in bytes and a step: the process is killed before or after the launcher applies the first
+grants in which a partition has this size. It removes FILE first, so the next one goes on.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ import sys
 from pathlib import Path
 
 from nodes.__main__ import main
-from nodes.agent import Agent
+from nodes.launcher_control import Grants, LauncherControl
 
 STEPS = ("before the launcher", "after the launcher")
 
 
 def kill_at_steps(file: Path) -> None:
-    def reach(step: str) -> None:
-        if file.exists() and file.read_text() == step:
+    def reach(step: str, grants: Grants) -> None:
+        armed = file.read_text() if file.exists() else ""
+        sizes = {p.memory_bytes for g in grants.grants for p in g.partitions}
+        if armed in {f"{size} {step}" for size in sizes}:
             file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    apply = Agent._apply_newest
+    apply = LauncherControl.apply
 
-    def apply_and_reach(self: Agent) -> None:
-        reach(STEPS[0])
-        apply(self)
-        reach(STEPS[1])
+    def apply_and_reach(self: LauncherControl, grants: Grants) -> None:
+        reach(STEPS[0], grants)
+        apply(self, grants)
+        reach(STEPS[1], grants)
 
-    Agent._apply_newest = apply_and_reach  # type: ignore[method-assign]
+    LauncherControl.apply = apply_and_reach  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def replaced(
 
 @contextmanager
 def killed_at(pool: Pool, name: str, step: str, file: Path) -> Iterator[SupervisedProcess]:
-    """Yield a part that is killed when it reaches the step: the agent if the file names it."""
+    """Yield a part that is killed at the step of a resize: the agent if the file names it."""
     node = pool.stack.node
     if name == AGENT:
         python, *_ = node.agent.command
@@ -81,10 +81,11 @@ def test_books_agree_after_a_kill_at_a_step(
         held = [p.allocate(128 * MIB).removeprefix("ok ") for _ in range(3)]
         for size in (2048 * MIB, 256 * MIB):
             starts = part.starts
-            file.write_text(step)
+            file.write_text(f"{size} {step}")
             p.resize(memory_bytes=size)
             pool.wait("the restart", partial(has_restarted, part, starts))
             pool.wait("the size", partial(sees_size, p, size))
+            assert part.starts == starts + 1, "it was killed by other changes, too"
         assert p.allocate(128 * MIB) == OUT_OF_MEMORY
         pool.wait("shrinking", lambda: is_shrinking(p))
         for number in held:
