@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 Row = dict[str, object]
@@ -21,3 +22,15 @@ def row(name: str, unit: str, value: float, target: float, **more: object) -> Ro
 def quantile(values: list[float], q: float) -> float:
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * q), len(ordered) - 1)]
+
+
+def quantile_error(values: list[float], q: float) -> float:
+    """Return the half of the 95 % confidence interval of a quantile, relative to the quantile.
+
+    It is that of independent values, from the ranks between which the quantile lies.
+    """
+    ordered, count = sorted(values), len(values)
+    ranks = 1.96 * math.sqrt(count * q * (1 - q))
+    low = ordered[max(0, math.floor(count * q - ranks))]
+    high = ordered[min(count - 1, math.ceil(count * q + ranks))]
+    return (high - low) / 2 / quantile(values, q)
