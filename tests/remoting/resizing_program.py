@@ -6,7 +6,8 @@ answers what cuMemGetInfo calls free and NVML calls used; `allocate BYTES` and `
 it, launches the graph and answers the sum of the bytes; `spin` starts a kernel that runs until
 `stop`; `stop_while_freeing` frees other memory again and again until it has ended; `work COUNT
 ROUNDS` marks the allocations and launches kernels, each of which begins with the number that the
-last one left; `result` waits for them and answers the number and how many marks are wrong.
+last one left; `is_working` answers whether they are unfinished; `result` waits for them and answers
+the number and how many marks are wrong.
 """
 
 from __future__ import annotations
@@ -130,6 +131,10 @@ class Program:
         for _ in range(int(count)):
             self.chain.launch(int(rounds))
         return "ok"
+
+    def is_working(self) -> str:
+        assert self.chain is not None
+        return str(cuda.cuStreamQuery(self.chain.stream) == NOT_READY)
 
     def result(self) -> str:
         assert self.chain is not None

@@ -37,6 +37,7 @@ class LauncherBooks:
     generation: int
     granted: Mapping[UUID, Mapping[UUID, Granted]]
     held: Mapping[UUID, Mapping[UUID, int]]
+    """Also of allocations without a grant whose sessions have not ended."""
 
     def excess(self, capacities: Mapping[UUID, int]) -> Iterator[str]:
         """Yield the GPUs of which more is granted than they have.
@@ -45,7 +46,9 @@ class LauncherBooks:
         """
         for gpu, granted in self.granted.items():
             percent = sum(g.percent for g in granted.values())
-            taken = {i: max(g.memory_bytes, self.held[gpu][i]) for i, g in granted.items()}
+            sizes = {i: g.memory_bytes for i, g in granted.items()}
+            held = self.held[gpu]
+            taken = {i: max(sizes.get(i, 0), held.get(i, 0)) for i in {*sizes, *held}}
             if percent > 100 or sum(taken.values()) > capacities[gpu]:
                 yield f"generation {self.generation}, GPU {gpu}: {dict(granted)} takes {taken}"
 
@@ -76,8 +79,16 @@ def read_grant(raw: bytes, at: int) -> tuple[UUID, dict[UUID, Granted]]:
     return UUID(bytes=allocation), granted
 
 
-def read_books(runtime: Path) -> LauncherBooks | None:
-    """Return the books; None if the launcher does not answer, or its grants change meanwhile."""
+GpusOf = dict[UUID, tuple[UUID, ...]]
+"""The GPUs of allocations, in the order of their grants."""
+
+
+def read_books(runtime: Path, known: GpusOf) -> LauncherBooks | None:
+    """Return the books; None if the launcher does not answer, or its grants change meanwhile.
+
+    `known` gets the allocations that have grants. An allocation without one is counted on the GPUs
+    that it had, as long as it has open sessions.
+    """
     try:
         stored = read_grants(runtime / "grants")
         listed = LauncherControl(runtime / "agent.sock").sessions()
@@ -90,11 +101,14 @@ def read_books(runtime: Path) -> LauncherBooks | None:
     for s in (s for s in listed.sessions if s.state != "closed"):
         sums = zip(charged[s.allocation_id], s.partition_bytes, strict=True)
         charged[s.allocation_id] = [a + b for a, b in sums]
+    known.update({allocation: tuple(sizes) for allocation, sizes in stored.grants.items()})
     granted: dict[UUID, dict[UUID, Granted]] = defaultdict(dict)
     held: dict[UUID, dict[UUID, int]] = defaultdict(dict)
     for allocation, sizes in stored.grants.items():
-        for index, (gpu, size) in enumerate(sizes.items()):
+        for gpu, size in sizes.items():
             granted[gpu][allocation] = size
+    for allocation in stored.grants.keys() | {a for a in charged if a in known}:
+        for index, gpu in enumerate(known[allocation]):
             held[gpu][allocation] = charged[allocation][index]
     return LauncherBooks(stored.generation, granted, held)
 
@@ -105,13 +119,17 @@ class Observer:
     def __init__(self, runtime: Path, capacities: Mapping[UUID, int]) -> None:
         self._runtime, self._capacities = runtime, capacities
         self._is_over = threading.Event()
+        self._known: GpusOf = {}
         self.generations: set[int] = set()
         """Of which the books have been seen."""
         self.excess: list[str] = []
 
+    def read(self) -> LauncherBooks | None:
+        return read_books(self._runtime, self._known)
+
     def run(self) -> None:
         while not self._is_over.wait(PAUSE_SECONDS):
-            if books := read_books(self._runtime):
+            if books := self.read():
                 self.generations.add(books.generation)
                 self.excess += books.excess(self._capacities)
 
