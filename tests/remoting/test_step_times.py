@@ -24,9 +24,20 @@ def test_step_during_which_a_period_begins_or_ends_touches_it() -> None:
 
 def test_error_of_a_quantile_falls_with_the_root_of_the_number_of_values() -> None:
     few, many = ([1 + n / count for n in range(count)] for count in (1000, 100_000))
-    ratio = quantile_error(few, 0.5) / quantile_error(many, 0.5)
-    assert 9 < ratio < 11
-    assert quantile_error([5.0] * 10, 0.99) == 0
+    error_of_few, error_of_many = (quantile_error(values, 0.5) for values in (few, many))
+    assert error_of_few and error_of_many and 9 < error_of_few / error_of_many < 11
+    assert quantile_error([5.0] * 440, 0.99) == 0
+
+
+def test_error_of_a_median_is_from_ranks_of_the_binomial_distribution() -> None:
+    ranks = [float(n) for n in range(1, 101)]
+    assert quantile_error(ranks, 0.5) == (60 - 40) / 2 / 51
+
+
+def test_quantile_that_may_exceed_all_values_has_no_error() -> None:
+    assert quantile_error([5.0] * 46, 0.99) is None
+    steps = [0.2] * 46
+    assert ratio_row("steps", steps, steps, 0.99)["error"] is None
 
 
 def test_row_compares_quantiles_and_states_their_error() -> None:
@@ -34,4 +45,5 @@ def test_row_compares_quantiles_and_states_their_error() -> None:
     found = ratio_row("steps", [1.1 * b for b in base], base, 0.5)
     assert found["value"] == 1.1 and not found["met"]
     assert found["steps"] == [100, 100]
-    assert found["error"] == round(2**0.5 * quantile_error(base, 0.5), 3)
+    error = quantile_error(base, 0.5)
+    assert error and found["error"] == round(2**0.5 * error, 3)

@@ -164,6 +164,8 @@ class Variant:
 
 
 FEW, MANY = 2, 20
+QUANTILES = {FEW: {"p50": 0.5}, MANY: {"p50": 0.5, "p99": 0.99}}
+"""By the number of repetitions. The 99th percentile of few steps would be the slowest one."""
 VARIANTS = (
     Variant(f"{KEPT}/{SHRUNK} to {KEPT}/{SMALLER}/{ADDED}", MANY),
     Variant("with memory at the limit", FEW, options=("fill",)),
@@ -171,7 +173,7 @@ VARIANTS = (
     Variant("over TLS", FEW, environment=MODES["TLS"]),
 )
 """The percentiles of the first one are exact to a few percent (docs/benchmarks.md). The others show
-that all results are right, and what is slower by a factor."""
+that all results are right, and a median that is longer by a factor."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ def measure(bench: Bench, variant: Variant) -> Measured:
 
 
 def resize_rows(bench: Bench, variant: Variant) -> list[Row]:
-    """Return how much longer the median and the 99th percentile of the steps are.
+    """Return how much longer the median and, of many steps, the 99th percentile are.
 
     The rows "unchanged" compare two periods in which nothing changes: 1 on a quiet machine.
     """
@@ -225,7 +227,7 @@ def resize_rows(bench: Bench, variant: Variant) -> list[Row]:
     periods = measured.periods
     for period in PERIODS[1:]:
         base = periods["before"] + (periods["unchanged"] if period != "unchanged" else [])
-        for name, q in (("p50", 0.5), ("p99", 0.99)):
+        for name, q in QUANTILES[variant.repetitions].items():
             title = f"resize {variant.name}: {name} step, {period}/before"
             rows.append(ratio_row(title, periods[period], base, q))
     title = f"resize {variant.name}: steps with another result"
@@ -234,10 +236,11 @@ def resize_rows(bench: Bench, variant: Variant) -> list[Row]:
 
 def ratio_row(title: str, found: list[float], base: list[float], q: float) -> Row:
     """Return how much a quantile of the steps is longer than that of the base, with its error."""
+    errors = quantile_error(base, q), quantile_error(found, q)
     details = {
         "base_ms": round(1000 * quantile(base, q), 1),
         "found_ms": round(1000 * quantile(found, q), 1),
         "steps": [len(base), len(found)],
-        "error": round(math.hypot(quantile_error(base, q), quantile_error(found, q)), 3),
+        "error": None if None in errors else round(math.hypot(*filter(None, errors)), 3),
     }
     return row(title, "x", quantile(found, q) / quantile(base, q), TARGET, **details)
