@@ -112,8 +112,9 @@ bool is_element(std::string_view rest) {
 // part of several registers, as in r<4>.
 bool has_other_meaning(std::string_view before, std::string_view rest) {
   if (!before.empty() && before.back() == ':') return true;
-  if (rest.empty()) return false;
-  return rest[0] == '<' || (rest[0] == '.' && !is_element(rest));
+  size_t next = rest.find_first_not_of(" \t\r\n");
+  if (next == rest.npos) return false;
+  return rest[next] == '<' || (rest[0] == '.' && !is_element(rest));
 }
 
 using NewNames = std::map<std::string_view, std::string>;
@@ -144,7 +145,8 @@ std::vector<std::string> with_distinct_names(const std::vector<std::string>& tex
     NewNames changed;
     for (auto name : names[i].local) {
       std::string free(name);
-      while (!taken.insert(free).second) free += "$text" + std::to_string(i);
+      for (size_t n = 0; !taken.insert(free).second; ++n)
+        free = std::string(name) + "$text" + std::to_string(i) + "_" + std::to_string(n);
       if (free != name) changed.emplace(name, free);
     }
     out.push_back(renamed(texts[i], changed));

@@ -43,7 +43,7 @@ static const struct {
     {"registers with a common part",
      {HEAD ".global .u32 r = 1;\n",
       HEAD ".global .u32 r = 2;\n" KERNEL(
-          ".reg .b32 r<3>; mov.u32 r1, 40; ld.global.u32 r2, [r]; add.u32 %r3, r1, r2;")}},
+          ".reg .b32 r <3>; mov.u32 r1, 40; ld.global.u32 r2, [r]; add.u32 %r3, r1, r2;")}},
     {"a vector",
      {HEAD ".global .u32 v = 1;\n",
       HEAD ".global .u32 v = 2;\n" KERNEL(
