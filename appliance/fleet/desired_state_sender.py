@@ -45,6 +45,7 @@ class DesiredStateSender:
         """Nodes whose generation may not be the sent one, in order."""
         self._is_queued = False
         """Whether a write is queued or runs."""
+        self._is_closed = False
 
     def begin(self, node_id: UUID) -> None:
         """Send the desired state of a node to its new stream."""
@@ -66,9 +67,9 @@ class DesiredStateSender:
         )
 
     def close(self) -> None:
-        """Drop what waits, because the connection has ended."""
+        """Build and send nothing more, because the connection has ended."""
         with self._lock:
-            self._sent.clear()
+            self._is_closed = True
             self._waiting.clear()
 
     def _send_soon(self, node_ids: Iterable[UUID]) -> None:
@@ -78,7 +79,7 @@ class DesiredStateSender:
 
     def _queue_write(self) -> None:
         with self._lock:
-            if self._is_queued or not self._waiting:
+            if self._is_queued or self._is_closed or not self._waiting:
                 return
             node_ids = list(islice(self._waiting, MAX_STATES_PER_WRITE))
             write = submit_write(partial(self._build, node_ids), must=True)
@@ -107,7 +108,7 @@ class DesiredStateSender:
     def _send_built(self, write: Future[States]) -> None:
         """Send desired states after the commit. The next poll repeats those that failed."""
         try:
-            states = write.result()
+            states = {} if self._is_closed else write.result()
             send = partial(self._send_state, states)
             for node_id in run_each("sending of desired state", states, send):
                 self._sent[node_id] = None

@@ -208,8 +208,8 @@ def test_nothing_is_built_for_an_ended_connection(add_node: AddNode, writer: Hel
     commit = writer.build()
     sender.close()
     commit()
-    change(sender, second)
-    assert not writer.queue
+    change(sender, first, second)
+    assert not writer.queue and not sent
 
 
 def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
