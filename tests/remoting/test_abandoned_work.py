@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -103,6 +104,29 @@ def test_sessions_of_programs_that_exit_end(node: LocalNode, compiled: Compiled,
             process.stdin.flush()
         assert [process.wait(EVENT_SECONDS) for process in running] == [0] * len(running)
         assert wait_until_free(node) == ends(running, CLOSED, BUSY)
+
+
+def test_reason_of_an_end_is_known_when_the_spawner_collects_the_process_late(
+    node: LocalNode, compiled: Compiled
+) -> None:
+    with program([compiled("endless"), "kernel"], node.remote_environment()) as ending:
+        assert ending.stdin and ending.stdout and ending.stdout.readline() == "ready\n"
+        (session,) = node.sessions()
+        node.spawner.send_signal(signal.SIGSTOP)
+        try:
+            ending.stdin.write("\n")
+            ending.stdin.flush()
+            assert ending.wait(EVENT_SECONDS) == 0
+
+            def has_ended() -> bool:
+                return Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2][1] == "Z"
+
+            wait_for("the end", has_ended, node.folder / "launcher.log", EVENT_SECONDS)
+            node.grant()  # the launcher looks at all sessions
+            assert [s.reason for s in node.sessions()] == [""]
+        finally:
+            node.spawner.send_signal(signal.SIGCONT)
+        assert wait_until_free(node) == {ending.pid: CLOSED}
 
 
 def test_sessions_without_a_connection_end(node: LocalNode, compiled: Compiled) -> None:
