@@ -38,7 +38,7 @@ TEST(LostLauncher, WithoutLauncherWorkRunsForAWhileAndThenWaitsForTheNext) {
 
 TEST(LostLauncher, StoppedLauncherCountsAsGoneUntilItGoesOn) {
   static std::atomic<bool> is_stopped{false};
-  static Arbiters arbiters;
+  static auto& arbiters = *new Arbiters;  // a detached thread steps it until the process exits
   for (auto* id : {"a", "b"}) arbiters.set_allocation(id, allocation_of(50));
   std::thread([] {
     for (;; usleep(1000))
