@@ -1,9 +1,12 @@
 #include "softgpu/driver/local_names.h"
 
+#include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace softgpu {
 namespace {
@@ -14,7 +17,7 @@ const Words kShared = {".visible", ".extern", ".weak", ".common", ".entry"};
 const Words kDeclaring = {".global", ".const", ".shared", ".func", ".entry"};
 
 bool is_name(std::string_view word) {
-  return std::isalpha((unsigned char)word[0]) || word[0] == '_' || word[0] == '$';
+  return std::isalpha((unsigned char)word[0]) || std::string_view("_$%").find(word[0]) != word.npos;
 }
 
 bool belongs_to_word(char c) {
@@ -117,16 +120,54 @@ bool has_other_meaning(std::string_view before, std::string_view rest) {
   return rest[next] == '<' || (rest[0] == '.' && !is_element(rest));
 }
 
+// The registers that the blocks around a word declare as sets: `.reg .b32 r<4>` declares r0 to r3.
+// They hide what the text declares outside of functions.
+class RegisterSets {
+ public:
+  void read(std::string_view word) {
+    if (word == "{") outer_.push_back(sets_.size());
+    if (word == "}" && !outer_.empty()) {
+      sets_.resize(outer_.back());
+      outer_.pop_back();
+    }
+    if (last_[1] == "<" && is_name(last_[0]))
+      sets_.push_back({last_[0], std::strtoull(std::string(word).c_str(), nullptr, 0)});
+    last_[0] = std::exchange(last_[1], word);
+  }
+  bool contain(std::string_view name) const {
+    return std::any_of(sets_.begin(), sets_.end(), [&](const Set& set) {
+      if (!name.starts_with(set.common_part)) return false;
+      std::string number(name.substr(set.common_part.size()));
+      auto n = std::strtoull(number.c_str(), nullptr, 10);
+      return number == std::to_string(n) && n < set.size;
+    });
+  }
+
+ private:
+  struct Set {
+    std::string_view common_part;
+    unsigned long long size = 0;
+  };
+  std::string_view last_[2] = {";", ";"};  // the two words before
+  std::vector<Set> sets_;
+  std::vector<size_t> outer_;  // for each open block the number of sets outside of it
+};
+
 using NewNames = std::map<std::string_view, std::string>;
 
 std::string renamed(std::string_view text, const NewNames& names) {
   std::string out;
   WordReader reader(text);
+  RegisterSets sets;
   size_t copied = 0;
+  bool of_target = false;  // in the list of .target, as the word debug
   for (auto word = reader.next(); !word.empty(); word = reader.next()) {
     size_t from = (size_t)(word.data() - text.data()), behind = from + word.size();
+    sets.read(word);
+    of_target = word == ".target" || (of_target && word[0] != '.');
     auto name = names.find(word);
-    if (name == names.end() || has_other_meaning(text.substr(0, from), text.substr(behind)))
+    if (name == names.end() || of_target || sets.contain(word) ||
+        has_other_meaning(text.substr(0, from), text.substr(behind)))
       continue;
     out.append(text.substr(copied, from - copied)).append(name->second);
     copied = behind;

@@ -4,7 +4,8 @@
 #include "check.h"
 
 /* nvcc calls the strings of each text $str. */
-#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+#define HEAD_OF(target) ".version 7.0\n.target " target "\n.address_size 64\n"
+#define HEAD HEAD_OF("sm_70")
 #define LOCAL(value)                    \
   ".global .align 4 .u32 $str = " value \
   ";\n.func (.reg .u32 r) read()\n"     \
@@ -44,6 +45,18 @@ static const struct {
      {HEAD ".global .u32 r = 1;\n",
       HEAD ".global .u32 r = 2;\n" KERNEL(
           ".reg .b32 r <3>; mov.u32 r1, 40; ld.global.u32 r2, [r]; add.u32 %r3, r1, r2;")}},
+    {"members of a set of registers",
+     {HEAD ".global .u32 r1 = 1, r2 = 1;\n",
+      HEAD ".global .u32 r1 = 2, r2 = 10;\n" KERNEL(
+          "{ .reg .b32 r<2>; mov.u32 r1, 30; ld.global.u32 r0, [r2]; add.u32 %r1, r0, r1; } "
+          "ld.global.u32 %r2, [r1]; add.u32 %r3, %r1, %r2;")}},
+    {"a name with a percent sign",
+     {HEAD ".global .u32 %x = 1;\n",
+      HEAD ".global .u32 %x = 42;\n" KERNEL("ld.global.u32 %r3, [%x];")}},
+    {"a variable called like an option of the target",
+     {HEAD_OF("sm_70, texmode_unified") ".global .u32 texmode_unified = 1;\n",
+      HEAD ".visible .global .u32 texmode_unified = 42;\n" KERNEL(
+          "ld.global.u32 %r3, [texmode_unified];")}},
     {"a vector",
      {HEAD ".global .u32 v = 1;\n",
       HEAD ".global .u32 v = 2;\n" KERNEL(
