@@ -15,15 +15,23 @@ namespace {
 struct Link {
   std::vector<std::string> inputs;
   std::string joined;
-  int max_registers = 0;  // 0: no limit given
+  int max_registers = 0;     // 0: no limit given
+  bool has_archive = false;  // which may define names
   JitLogs logs;
 };
+
+// Parse the joined texts, and refuse them if a name has no definition.
+jit::Status check_names(const Link& l, std::string& errors) {
+  if (!l.has_archive) return driver()->compiler.resolve(l.joined, errors);
+  jit::ModuleDescription description;
+  return driver()->compiler.describe(l.joined, description, errors);
+}
 }  // namespace
 
 API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
   REQUIRE_DRIVER();
   if (!out || !valid_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
-  auto* l = new Link{{}, {}, 0, JitLogs(n, options, values)};
+  auto* l = new Link{{}, {}, 0, false, JitLogs(n, options, values)};
   for (unsigned i = 0; i < n && options && values; ++i)
     if (options[i] == CU_JIT_MAX_REGISTERS) l->max_registers = (int)(uintptr_t)values[i];
   add_handle(l);
@@ -40,9 +48,10 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
   std::string text;
   if (type == CU_JIT_INPUT_PTX)
     text.assign((const char*)data, bytes);
-  else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8))
-    return CUDA_SUCCESS;  // machine code of the device runtime, whose functions are built in
-  else {
+  else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8)) {
+    l->has_archive = true;  // machine code of the device runtime, whose functions are built in
+    return CUDA_SUCCESS;
+  } else {
     bool binary = false;
     text = ptx_of_image({(const char*)data, bytes}, binary);
   }
@@ -56,9 +65,8 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   if (!l || !is_live(l)) return CUDA_ERROR_INVALID_HANDLE;
   if (!image || l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = link_ptx(l->inputs, l->max_registers);
-  jit::ModuleDescription description;
   std::string errors;
-  if (driver()->compiler.describe(l->joined, description, errors) == jit::Status::invalid_ptx) {
+  if (check_names(*l, errors) == jit::Status::invalid_ptx) {
     l->logs.write(errors);
     return CUDA_ERROR_INVALID_PTX;
   }

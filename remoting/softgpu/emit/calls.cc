@@ -25,6 +25,7 @@ const std::map<std::string, BuiltIn> kBuiltIns = {
     {"free", {1, "call_free"}},
     {"cudaGraphSetConditional", {2, "call_set_condition"}},
     {"cudaCGGetIntrinsicHandle", {2, "call_grid_handle"}}};
+const std::string kAssertion = "__assertfail";  // also gets the index of the thread
 
 class Call {
  public:
@@ -109,7 +110,7 @@ void Call::invoke_indirect() {
 }
 
 bool Call::invoke_built_in(const std::string& name) {
-  if (name == "__assertfail" && pointers_.size() == 5) {
+  if (name == kAssertion && pointers_.size() == 5) {
     out_.add("call_assertion(c, {}, {}, {}, {}, {}, {}, {})", pointers_[0], pointers_[1],
              pointers_[2], pointers_[3], scope_.thread("x"), scope_.thread("y"),
              scope_.thread("z"));
@@ -146,6 +147,10 @@ bool Call::fits(const ptx::Function& callee) const {
 }
 
 }  // namespace
+
+bool is_built_in(const std::string& name) {
+  return name == kAssertion || kBuiltIns.count(name);
+}
 
 void emit_call(FunctionScope& scope, const Instruction& ins, Code& out) {
   Call(scope, ins, out).emit();

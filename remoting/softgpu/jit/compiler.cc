@@ -93,6 +93,10 @@ Status Compiler::describe(const std::string& ptx, ModuleDescription& out, std::s
   return s;
 }
 
+Status Compiler::resolve(const std::string& ptx, std::string& log) {
+  return call(Request::resolve, ptx, "", log);
+}
+
 std::string Compiler::examine(const std::string& ptx) {
   std::string text;
   return call(Request::examine, ptx, "", text) == Status::ok ? text : "";

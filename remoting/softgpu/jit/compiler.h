@@ -18,6 +18,9 @@ class Compiler {
   bool start();
   // Get kernels and variables of a module. On failure `log` gets the reason.
   Status describe(const std::string& ptx, ModuleDescription& out, std::string& log);
+  // Find out whether all names are defined that a module uses. On failure `log` gets those that are
+  // not.
+  Status resolve(const std::string& ptx, std::string& log);
   // Return why kernels of a module would be refused, one line for each; empty: none would.
   std::string examine(const std::string& ptx);
   // Compile a kernel. On failure `log` gets the reason.

@@ -12,6 +12,7 @@ enum class Request : uint32_t {
   describe = 1,  // a module
   compile = 2,   // one kernel
   examine = 3,   // all kernels, without compiling them
+  resolve = 4,   // the names that a module uses
 };
 enum class Status : uint32_t {
   ok = 0,

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "checked_size.h"
+#include "softgpu/emit/undefined_names.h"
 #include "softgpu/jit/confinement.h"
 #include "softgpu/jit/limits.h"
 
@@ -87,6 +88,12 @@ std::string encode(const emit::KernelSource& kernel) {
   return w.bytes;
 }
 
+Reply resolve(const ptx::Module& module) {
+  std::string text;
+  for (auto& name : emit::undefined_names(module)) text += "undefined reference to " + name + "\n";
+  return {text.empty() ? Status::ok : Status::invalid_ptx, text};
+}
+
 Reply translate(const ptx::Module& module, const std::string& name) {
   const ptx::Function* kernel = module.find(name);
   if (!kernel || !kernel->entry)
@@ -115,6 +122,7 @@ Reply handle(uint64_t kind, const std::string& body) {
   }
   if (kind == (uint64_t)Request::describe) return {Status::ok, encode(describe(module))};
   if (kind == (uint64_t)Request::examine) return {Status::ok, refusals(module)};
+  if (kind == (uint64_t)Request::resolve) return resolve(module);
   return translate(module, name);
 }
 

@@ -15,11 +15,11 @@
   " ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r3; ret;\n}\n"
 #define RETURNS ".func (.reg .u32 r) second()"
 
-/* Texts of which the kernel `both` writes 42; with `refused` it cannot be launched. */
+/* Texts of which the kernel `both` writes 42, or whose link fails because of an undefined name. */
 static const struct {
   const char* title;
   const char* texts[3];
-  int refused;
+  const char* undefined;
 } LINKED[] = {
     {"strings",
      {HEAD LOCAL("40") "// $str\n.extern " RETURNS ";\n" KERNEL(
@@ -30,13 +30,22 @@ static const struct {
       HEAD ".global .u32 x = 2, y = 3;\n"}},
     {"a kernel and a variable", {HEAD ".global .u32 both = 1;\n", HEAD KERNEL("mov.u32 %r3, 42;")}},
     {"an external variable and a local one",
-     {HEAD ".extern .global .u32 x;\n" KERNEL("ld.global.u32 %r3, [x];"),
-      HEAD ".global .u32 x = 42;\n"},
-     1},
+     {HEAD ".extern .global .u32 other;\n" KERNEL("ld.global.u32 %r3, [other];"),
+      HEAD ".global .u32 other = 42;\n"},
+     "other"},
     {"an external function and a local one",
      {HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
       HEAD RETURNS "\n{ mov.u32 r, 42; ret; }\n"},
-     1},
+     "second"},
+    {"the address of an undefined function",
+     {HEAD ".extern " RETURNS ";\n.global .u64 f = second;\n", HEAD KERNEL("mov.u32 %r3, 42;")},
+     "second"},
+    {"undefined names that nothing uses",
+     {HEAD ".extern " RETURNS ";\n.extern .global .u32 x;\n" KERNEL("mov.u32 %r3, 42;")}},
+    {"a function of the driver",
+     {HEAD ".extern .func (.param .b64 p) malloc(.param .b64 n);\n" KERNEL(
+         "{ .param .b64 n; .param .b64 m; mov.u64 %rd1, 8; st.param.b64 [n], %rd1; "
+         "call (m), malloc, (n); } mov.u32 %r3, 42;")}},
     {"a function whose prototype is visible",
      {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
       HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
@@ -63,15 +72,19 @@ static const struct {
           ".reg .v2 .b32 v; mov.u32 v.x, 40; mov.u32 v.y, 2; add.u32 %r3, v.x, v.y;")}},
 };
 
+static char link_log[1024];
+
 static CUresult link_texts(const char* const* texts, CUmodule* m) {
   CUlinkState l;
-  void* image;
+  void *image, *values[] = {link_log, (void*)sizeof link_log};
+  CUjit_option log[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   size_t bytes;
-  OK(cuLinkCreate(0, 0, 0, &l));
+  link_log[0] = 0;
+  OK(cuLinkCreate(2, log, values, &l));
   for (int i = 0; i < 3 && texts[i]; ++i)
     OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)texts[i], strlen(texts[i]) + 1, "", 0, 0, 0));
   CUresult r = cuLinkComplete(l, &image, &bytes);
-  if (!r) r = cuModuleLoadData(m, image);
+  if (!r) OK(cuModuleLoadData(m, image));
   OK(cuLinkDestroy(l));
   return r;
 }
@@ -92,9 +105,10 @@ static void local_names(void) {
   for (size_t i = 0; i < sizeof LINKED / sizeof *LINKED; ++i) {
     CUmodule m;
     int number = 0;
+    const char* undefined = LINKED[i].undefined;
     CUresult r = link_texts(LINKED[i].texts, &m);
-    if (!r) r = run(m, &number);
-    int right = LINKED[i].refused ? r != 0 : !r && number == 42;
+    int right = undefined ? r && strstr(link_log, undefined) : !r && !run(m, &number);
+    right = right && number == (undefined ? 0 : 42);
     printf("%s: %d%s\n", LINKED[i].title, number, right ? "" : " WRONG");
   }
 }
