@@ -106,7 +106,11 @@ class DesiredStateSender:
         return states
 
     def _send_built(self, write: Future[States]) -> None:
-        """Send desired states after the commit. The next poll repeats those that failed."""
+        """Send desired states after the commit. The next poll repeats those that failed.
+
+        So it does each second where the database cannot read the rows of a node. That is cheap: on
+        SQLite the writes of its transaction run twice, and the log names the node once.
+        """
         try:
             states = {} if self._is_closed else write.result()
             send = partial(self._send_state, states)

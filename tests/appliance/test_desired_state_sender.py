@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import DatabaseError
 from django.db.models import F
 
 from appliance.db.writer import commit_batch, run_in_transaction
@@ -236,6 +237,30 @@ def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
     sender.compare(all_generations())
     writer.run_all()
     assert sent[1:] == [(bad.pk, bad.generation + 1)]
+
+
+def test_rows_that_cannot_be_read_are_read_at_each_poll_and_logged_once(
+    add_node: AddNode,
+    writer: HeldWriter,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad, sent = add_node("bad"), Sent()
+    sender = sender_to(sent, writer, bad)
+    read: list[UUID] = []
+
+    def fail(node_id: UUID) -> fleet_pb2.DesiredState:
+        read.append(node_id)
+        raise DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(desired_state_sender, "build_desired_state", fail)
+    change(sender, bad)
+    writer.run_all()
+    for _ in range(3):
+        sender.compare(all_generations())
+        writer.run_all()
+    assert len(read) == 4 and not sent
+    assert caplog.text.count("reading of desired state failed") == 1
 
 
 def test_stream_that_begins_while_the_state_is_sent_to_the_one_before_gets_it(
