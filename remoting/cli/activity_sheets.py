@@ -175,7 +175,7 @@ def session_show(session_id: str, output: Output = "table") -> None:
     allocation = Related(
         "Allocation",
         ("name", "owner", "project", "state", "gpu_count", "percent", "id"),
-        lambda: [api.request("GET", f"allocations/{row['allocation_id']}")],
+        lambda: [with_size(api.request("GET", f"allocations/{row['allocation_id']}"))],
     )
     is_data = output in ("json", "yaml")
     shown = row if is_data else row | {"compute_received": received_text(row)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remoting.cli import api as rest
+from remoting.cli.allocation_sizes import with_size
 from remoting.cli.gpu_commands import GpuName, find_gpu, gpu_app
 from remoting.cli.node_commands import NodeName, node_app
 from remoting.cli.object_ids import id_of
@@ -163,7 +164,7 @@ def pool_show(name: PoolName, output: Output = "table") -> None:
         Related(
             "Active allocations",
             ("name", "owner", "project", "gpu_count", "percent", "id"),
-            lambda: page(api, "allocations", placed_pool=name, state="active"),
+            lambda: map(with_size, page(api, "allocations", placed_pool=name, state="active")),
         ),
         Related(
             "Reservations",
@@ -202,7 +203,7 @@ def quota_show(
     allocations = Related(
         "Active allocations",
         ("name", "owner", "project", "gpu_count", "percent", "id"),
-        lambda: page(api, "allocations", state="active", **(filters or {"project": ""})),
+        lambda: map(with_size, page(api, "allocations", state="active", **(filters or {}))),
     )
     fields = [*QUOTA_SETTINGS, "id"]
     related = [allocations] if filters else []

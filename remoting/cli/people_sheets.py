@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remoting.cli import api as rest
+from remoting.cli.allocation_sizes import with_size
 from remoting.cli.api_fields import fields_of
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
@@ -52,7 +53,9 @@ def open_allocations(api: rest.Api, **filters: str) -> Related:
     return Related(
         "Allocations",
         ALLOCATIONS,
-        lambda: [a for a in page(api, "allocations", **filters) if a["state"] not in ended],
+        lambda: [
+            with_size(a) for a in page(api, "allocations", **filters) if a["state"] not in ended
+        ],
     )
 
 

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from remoting.cli.allocation_sizes import with_size
 from tests.appliance.commands_in_process import Busbar
-from tests.appliance.suspending_client import Client
+from tests.appliance.suspending_client import Client, report
 
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 
@@ -38,6 +38,16 @@ def test_size_in_proportion_shows_what_it_comes_to(
     assert percent in busbar_of_alice("allocation", "list").out
     wide = busbar_of_alice("allocation", "list", "-o", "wide").out
     assert " 0 B" not in wide, wide
+
+
+@pytest.mark.parametrize("kind", ["project", "pool"])
+def test_allocation_by_memory_has_no_percent_of_0_beside_other_objects(
+    alice: Client, busbar_of_alice: Busbar, kind: str
+) -> None:
+    request(alice, name="by-memory", memory_bytes=2 << 30)
+    report(alice.node)
+    text = busbar_of_alice(kind, "show", "default").out
+    assert re.search(r"by-memory .* in proportion, 25 ", text), text
 
 
 def test_explanation_shows_its_time_as_other_commands_do(
