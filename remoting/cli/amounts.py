@@ -18,8 +18,9 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+", re.ASCII)
 PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
 MAX_LENGTH = 40
-LEAST_MIB = 256
-"""A size without a unit is proposed in MiB from this number on: few GPUs have so many GiB."""
+LEAST_MIB, LEAST_BYTES = 256, 256 << 10
+"""From these numbers on a size without a unit is taken as MiB or bytes: few GPUs have so many GiB
+or MiB."""
 
 
 def parse_size(text: str) -> int:
@@ -30,12 +31,21 @@ def parse_size(text: str) -> int:
     if match and unit in SIZE_UNITS:
         return int(float(match[1]) * SIZE_UNITS[unit])
     if match and unit in ("", "K", "M", "G", "T", "KI", "MI", "GI", "TI"):
-        prefix = unit[:1] or ("G" if float(match[1]) < LEAST_MIB else "M")
+        meant = f"{match[1]}{unit[:1]}iB" if unit else proposed_size(match[1])
         raise typer.BadParameter(
-            f'"{given}" has no unit. Did you mean "{match[1]}{prefix}iB"? Units are B, kB, MB, GB '
+            f'"{given}" has no unit. Did you mean "{meant}"? Units are B, kB, MB, GB '
             "and TB (powers of 1000), KiB, MiB, GiB and TiB (powers of 1024)."
         )
     raise typer.BadParameter(f'"{given}" is no size such as 8GiB or 512MB.')
+
+
+def proposed_size(number: str) -> str:
+    """Return a number with the unit that it probably has. Bytes get the largest that fits."""
+    size = float(number)
+    if size < LEAST_BYTES:
+        return number + ("GiB" if size < LEAST_MIB else "MiB")
+    power = next((n for n in (4, 3, 2, 1) if size % 1024**n == 0), 0)
+    return f"{size / 1024**power:.0f}{'KMGT'[power - 1]}iB" if power else f"{number}B"
 
 
 def parse_duration(text: str | float) -> float:

@@ -31,6 +31,8 @@ def test_size_in_si_and_iec_units(text: str, bytes_: int) -> None:
         ("8", "8GiB"),
         ("255", "255GiB"),
         ("2000", "2000MiB"),
+        ("8589934592", "8GiB"),
+        ("1073741825", "1073741825B"),
         ("8G", "8GiB"),
         ("512Mi", "512MiB"),
     ],
