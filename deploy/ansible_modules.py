@@ -159,7 +159,15 @@ def object_options(name: str, module: Json, form: Form) -> dict[str, Json]:
         if found["description"] == "Name.":
             found["description"] = f"Name of the {noun_of(name, module)}."
         options[option] = found
-    return options
+    return options | unset_option(form)
+
+
+def unset_option(form: Form) -> dict[str, Json]:
+    """Return the option that empties numbers, if the module has such: null omits an option."""
+    numbers = [f for f, s in form.fields.items() if f in form.changed and is_clearable(f, s)]
+    names = " and ".join(f"O({name})" for name in numbers)
+    text = f"Which of {names} an existing object loses."
+    return {"unset": LIST | {"description": text, "choices": numbers}} if numbers else {}
 
 
 def option_of(schema: Json, names: list[str]) -> Json:
@@ -258,6 +266,12 @@ def parts_of(module: Json, form: Form) -> dict[str, list[str]]:
 def is_unlimited(name: str, schema: Json) -> bool:
     """Return whether 0 is a period without an end, which the appliance shows as null."""
     return name.endswith("_seconds") and "null" in schema["type"] and schema["minimum"] == 0
+
+
+def is_clearable(name: str, schema: Json) -> bool:
+    """Return whether a number may be empty. A period without an end is 0 instead."""
+    is_nullable_number = schema["type"] in (["integer", "null"], ["number", "null"])
+    return is_nullable_number and not name.endswith("_seconds")
 
 
 def needed_to_create(parts: dict[str, list[str]], form: Form) -> Json:

@@ -48,6 +48,13 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
 PENDING = {"allow_pending": True, "selector": {"rack": 12}, "lifetime_seconds": 600}
 WEBHOOK: dict[str, Any] = {"webhook_url": "https://hooks.example/busbar", "webhook_secret": "first"}
 RESERVATION = {"pool": "default", "project": "vision", "gpu_count": 1, "allow_pending": True}
+HOT: dict[str, Any] = {
+    "severity": "warning",
+    "object_kind": "gpu",
+    "condition": "metric",
+    "metric": "temperature_celsius",
+    "threshold": 80,
+}
 LIMITS = {"max_idle_seconds": 60, "max_late_seconds": 30}
 CASES = [
     Case("department", {"name": "physics"}),
@@ -80,16 +87,7 @@ CASES = [
     ),
     Case(
         "alarm_definition",
-        {
-            "name": "Hot",
-            "severity": "warning",
-            "object_kind": "gpu",
-            "condition": "metric",
-            "metric": "temperature_celsius",
-            "threshold": 80,
-            "mail_users": ["ada", "hopper"],
-            **WEBHOOK,
-        },
+        {"name": "Hot", "mail_users": ["ada", "hopper"], **HOT, **WEBHOOK},
         {"threshold": 75.5, "enabled": False, "mail_users": ["hopper"], "pool": "default"},
     ),
     Case("allocation", {"name": "nightly", "project": "vision", "hold": "lifetime", **PENDING}),
@@ -142,6 +140,34 @@ def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
         assert wanted.items() <= after.items(), after
     deleted = apply_twice(run_module, rows, case, **case.create, state="absent")
     assert deleted["diff"]["after"] == {"state": "absent"}
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "number"),
+    [
+        ("quota", {"subject_kind": "user", "subject": "hopper"}, "limit_gpus"),
+        ("alarm_definition", HOT | {"name": "Warm"}, "clear_threshold"),
+    ],
+)
+def test_number_is_removed_once(
+    session_appliance: Appliance,
+    objects: None,
+    run_module: RunModule,
+    module: str,
+    options: dict[str, Any],
+    number: str,
+) -> None:
+    case = Case(module, options)
+
+    def rows() -> Any:
+        return session_appliance.api.items(case.path)
+
+    assert run_module(module, **options, **{number: 70})["changed"]
+    removed = apply_twice(run_module, rows, case, **options, unset=[number])
+    assert removed["diff"]["before"][number] == 70 and removed["diff"]["after"][number] is None
+    both = run_module(module, **options, **{number: 70}, unset=[number])
+    assert both["failed"] and "not both" in both["msg"]
+    run_module(module, state="absent", **options)
 
 
 def test_role_bindings_in_different_places_are_different_objects(

@@ -112,6 +112,17 @@ def differences(kind, row, params, fields):
     }
 
 
+def check_unset(params):
+    given = [f for f in params.get("unset") or () if params[f] is not None]
+    if given:
+        raise ApplianceError(f"{', '.join(given)}: give a value or name it in unset, not both.")
+
+
+def emptied(row, params):
+    """Return the fields with a value that the option `unset` names, each with None."""
+    return {f: None for f in params.get("unset") or () if row[f] is not None}
+
+
 def is_sent(secret, row, params, changes):
     """Return whether the secret of the options goes to an object that exists."""
     value, is_set = params[secret.field], row[secret.is_set]
@@ -135,7 +146,7 @@ def predict(kind, row, changes):
 
 def update(kind, module, appliance, row, fields):
     """Set those of the fields that differ. Returns whether any does, and the object after it."""
-    wanted = differences(kind, row, module.params, fields)
+    wanted = {**differences(kind, row, module.params, fields), **emptied(row, module.params)}
     sent = [s.field for s in kind.secrets if is_sent(s, row, module.params, wanted)]
     wanted.update({field: module.params[field] for field in sent})
     if not wanted:
@@ -221,6 +232,7 @@ def manage(kind, options, prepare=None, settle=None, finish=None, **rules):
     module.params.update(label_texts(options, module.params))
     appliance = connect(module)
     try:
+        check_unset(module.params)
         if prepare is not None:
             module.params.update(prepare(appliance, module.params))
         rows = find(kind, appliance, module.params)
