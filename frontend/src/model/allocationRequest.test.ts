@@ -20,6 +20,13 @@ test("conditions become options and fields of the request", () => {
   });
 });
 
+test("a size below 0 is sent, and not taken as one in proportion", () => {
+  const wanted = { ...INITIAL, memoryGib: "-1" };
+  expect(requestBody(wanted)).toMatchObject({ memory_bytes: -GIB });
+  expect(commandLine(wanted)).toContain("--memory -1GiB");
+  expect(requestBody({ ...INITIAL, memoryGib: "0" })).not.toHaveProperty("memory_bytes");
+});
+
 test("the compute mode is an option and a field of the request, and none by default", () => {
   const capped = { ...INITIAL, mode: "capped" as const };
   expect(commandLine(capped)).toContain("-p 25 --mode capped");

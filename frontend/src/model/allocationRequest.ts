@@ -56,7 +56,7 @@ export function requestBody(w: Wanted): AllocationRequest {
     ...(w.mode === INITIAL.mode ? {} : { compute_mode: w.mode }),
     hold: "lifetime",
     lifetime_seconds: w.hours * HOUR,
-    ...(memoryOf(w) > 0 ? { memory_bytes: Math.round(memoryOf(w) * GIB) } : {}),
+    ...(memoryOf(w) ? { memory_bytes: Math.round(memoryOf(w) * GIB) } : {}),
     ...(w.model ? { model: w.model } : {}),
     ...(Object.keys(selector).length > 0 ? { selector } : {}),
     ...(w.priority === INITIAL.priority ? {} : { priority: w.priority }),
@@ -72,7 +72,7 @@ export function commandLine(w: Wanted): string {
   if (isWhole(w)) words.push("--exclusive");
   else words.push("-p", String(w.percent));
   if (!isWhole(w) && w.mode !== INITIAL.mode) words.push("--mode", w.mode);
-  if (memoryOf(w) > 0) words.push("--memory", `${w.memoryGib}GiB`);
+  if (memoryOf(w)) words.push("--memory", `${w.memoryGib}GiB`);
   if (w.pool !== INITIAL.pool) words.push("--pool", w.pool);
   if (w.project !== INITIAL.project) words.push("--project", w.project);
   if (w.model) words.push("--model", w.model);
