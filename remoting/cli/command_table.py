@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import typer
@@ -31,7 +32,7 @@ class Place:
     module: str
     """Name of a module of `remoting.cli`."""
     attribute: str
-    """A function, or the `Typer` of a group."""
+    """A function, or the `Typer` of a group: `app` of a collection."""
     sheets: str = ""
     """A module that adds the command `show` to the group."""
     passes_options: bool = False
@@ -65,10 +66,10 @@ TABLE = {
     "status": Place("appliance_commands", "status"),
     "node": Place("node_commands", "node_app", INVENTORY),
     "gpu": Place("gpu_commands", "gpu_app", INVENTORY),
-    "site": Place("site_commands", "site_app", INVENTORY),
+    "site": Place("site_commands", "SITES.app", INVENTORY),
     "allocation": Place("allocation_commands", "allocation_app", ACTIVITY),
     "alarm": Place("alarm_commands", "alarm_app"),
-    "alarm-definition": Place("alarm_definition_commands", "alarm_definition_app"),
+    "alarm-definition": Place("alarm_definition_commands", "DEFINITIONS.app"),
     "task": Place("activity_commands", "task_app", ACTIVITY),
     "jupyter": Place("jupyter_commands", "jupyter_app"),
     "session": Place("activity_sheets", "session_app"),
@@ -79,14 +80,14 @@ TABLE = {
     "passkey": Place("passkey_commands", "passkey_app"),
     "ca": Place("rotation_commands", "ca_app"),
     "ticket-key": Place("rotation_commands", "ticket_key_app"),
-    "pool": Place("pool_commands", "pool_app", INVENTORY),
+    "pool": Place("pool_commands", "POOLS.app", INVENTORY),
     "quota": Place("pool_commands", "quota_app", INVENTORY),
     "reservation": Place("pool_commands", "reservation_app", INVENTORY),
-    "project": Place("project_commands", "project_app", PEOPLE),
-    "department": Place("project_commands", "department_app", PEOPLE),
-    "user": Place("people_commands", "user_app", PEOPLE),
-    "group": Place("people_commands", "group_app", PEOPLE),
-    "role": Place("people_commands", "role_app", PEOPLE),
+    "project": Place("project_commands", "PROJECTS.app", PEOPLE),
+    "department": Place("project_commands", "DEPARTMENTS.app", PEOPLE),
+    "user": Place("people_commands", "USERS.app", PEOPLE),
+    "group": Place("people_commands", "GROUPS.app", PEOPLE),
+    "role": Place("people_commands", "ROLES.app", PEOPLE),
     "role-binding": Place("people_commands", "binding_app", PEOPLE),
 }
 
@@ -130,7 +131,7 @@ def printable_usage_errors() -> Iterator[None]:
 
 def load(name: str, place: Place) -> Any:
     """Import what a command needs and return the command."""
-    found = getattr(import_module(f"remoting.cli.{place.module}"), place.attribute)
+    found = attrgetter(place.attribute)(import_module(f"remoting.cli.{place.module}"))
     if place.sheets:
         import_module(f"remoting.cli.{place.sheets}")
     owner = typer.Typer(add_completion=False)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import typer
 
 from remoting.cli.amounts import parse_whole_seconds
+from remoting.cli.api import NAME_FILTERS
 from remoting.cli.api_fields import Schema, fields_of
+from remoting.cli.completion import complete_names
 from remoting.cli.option_words import parameter_of
 
 Command = Callable[..., None]
@@ -28,28 +30,33 @@ CLEARED = object()
 
 
 def field_options(
-    collection: str, *without: str, flags: Mapping[str, str] | None = None
+    collection: str,
+    *without: str,
+    flags: Mapping[str, str] | None = None,
+    absent: str | None = None,
 ) -> Callable[[Command], Command]:
     """Give a command an option for each field of a collection but those in `without` and maps.
 
-    The command takes the values that were given, by the names of the fields, as `**values`. `flags`
-    are the names of switches that are not called like their field.
+    The command takes the values that were given, by the names of the fields, as `**values`. A field
+    that is a parameter of its own gets no other option. `flags` are the names of switches that are
+    not called like their field. `absent` is the value of a text that is not given: with "" the
+    command refuses empty texts (`empty_values.py`).
     """
-    fields = {
-        name: schema
-        for name, schema in fields_of(collection, *without).items()
-        if schema["type"] != "object"
-    }
-    options = [option_for(name, schema, (flags or {}).get(name)) for name, schema in fields.items()]
-    names = {parameter_of(name): name for name in fields}
+    names = {"name": "--name", **(flags or {})}
 
     def decorate(command: Command) -> Command:
+        found = signature(command, eval_str=True)
+        fields = settable(fields_of(collection, *without), found)
+        options = [option_for(name, s, names.get(name), absent) for name, s in fields.items()]
+
         @wraps(command)
         def run(**given: Any) -> None:
-            values = {name: given.pop(option) for option, name in names.items()}
-            command(**given, **{n: sent(v) for n, v in values.items() if v is not None})
+            values = {name: given.pop(parameter_of(name)) for name in fields}
+            values = {name: sent(v) for name, v in values.items() if v not in (None, absent)}
+            # By position, because a field may be called like an argument, as `name` is.
+            arguments = [given.pop(p.name) for p in needed]
+            command(*arguments, **given, **values)
 
-        found = signature(command, eval_str=True)
         own = [p for p in found.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
         optional = [p for p in own if p.default is not Parameter.empty]
         needed = [p for p in own if p.default is Parameter.empty]
@@ -62,7 +69,16 @@ def field_options(
     return decorate
 
 
-def option_for(name: str, schema: Schema, flag: str | None) -> Parameter:
+def settable(fields: Mapping[str, Schema], command: Signature) -> dict[str, Schema]:
+    """Return the fields that are no map and no parameter of the command."""
+    return {
+        name: schema
+        for name, schema in fields.items()
+        if schema["type"] != "object" and parameter_of(name) not in command.parameters
+    }
+
+
+def option_for(name: str, schema: Schema, flag: str | None, absent: str | None) -> Parameter:
     """Return the parameter of a command that sets a field."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     more = range_of(schema)
@@ -70,7 +86,10 @@ def option_for(name: str, schema: Schema, flag: str | None) -> Parameter:
         more = DURATION
     elif is_clearable(name, schema):
         more = {"parser": partial(parse_or_clear, TYPES[kinds[0]]), "metavar": "NUMBER"}
-    default = typer.Option(None, *([flag] if flag else []), help=help_of(name, schema), **more)
+    elif f"{name}s" in NAME_FILTERS:
+        more = {"autocompletion": complete_names(f"{name}s")}
+    given = absent if kinds[0] == "string" else None
+    default = typer.Option(given, *([flag] if flag else []), help=help_of(name, schema), **more)
     kind = TYPES[kinds[0]] | None
     return Parameter(parameter_of(name), Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -98,8 +117,11 @@ def range_of(schema: Schema) -> dict[str, Any]:
 
 
 def help_of(name: str, schema: Schema) -> str:
-    """Return the description of a field, with what it says to programs in other ways."""
-    text: str = schema["description"]
+    """Return the description of a field, with what it says to programs in other ways.
+
+    An option `--name` renames an object: a new one has its name as an argument.
+    """
+    text: str = "New name." if name == "name" else schema["description"]
     values = [value for value in schema.get("items", schema).get("enum", ()) if value]
     if not all(value in text for value in values):
         text += f" One of {', '.join(values)}."

@@ -9,18 +9,16 @@ from remoting.cli.node_commands import NodeName, node_app
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
 from remoting.cli.pool_commands import (
-    POOL_COLUMNS,
+    POOLS,
     QUOTA_SETTINGS,
     RESERVATION_SETTINGS,
-    PoolName,
     ReservationName,
-    pool_app,
     quota_app,
     reservation_app,
 )
 from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject
 from remoting.cli.sheet import Related, Row, page, print_sheet
-from remoting.cli.site_commands import SiteName, site_app
+from remoting.cli.site_commands import SITES
 
 NODE_FIELDS = (
     "state",
@@ -61,7 +59,6 @@ GPU_FIELDS = (
     "uuid",
     "id",
 )
-POOL_FIELDS = (*POOL_COLUMNS[1:-1], "labels", "created_at", "id")
 OCCUPANTS = ("node", "gpu_index", "compute_percent", "memory_bytes", "allocation_id")
 EVENTS = ("created_at", "kind", "actor", "message")
 
@@ -75,13 +72,11 @@ def with_endpoints(node: Row) -> Row:
     return node | {"endpoints": [f"{e['address']}:{e['port']}" for e in node["endpoints"]]}
 
 
-@site_app.command("show")
-def site_show(name: SiteName, output: Output = "table") -> None:
+@SITES.shows
+def site_show(api: rest.Api, site: Row) -> list[Related]:
     """Show a site with its nodes."""
-    api = client()
-    site = api.find_by_name("sites", name)
-    nodes = Related("Nodes", ("name", "state", "reachable"), lambda: page(api, "nodes", site=name))
-    print_sheet(f"Site {name}", site, ("notes", "created_at", "id"), [nodes], output)
+    columns = ("name", "state", "reachable")
+    return [Related("Nodes", columns, lambda: page(api, "nodes", site=site["name"]))]
 
 
 @node_app.command("show")
@@ -145,12 +140,11 @@ def with_owners(api: rest.Api, partitions: list[Row]) -> list[Row]:
     return found
 
 
-@pool_app.command("show")
-def pool_show(name: PoolName, output: Output = "table") -> None:
+@POOLS.shows
+def pool_show(api: rest.Api, pool: Row) -> list[Related]:
     """Show a pool with its capacity, GPUs, allocations and reservations."""
-    api = client()
-    pool = api.find_by_name("pools", name)
-    related = [
+    name = pool["name"]
+    return [
         Related(
             "Capacity",
             ("gpus.capacity", "gpus.allocatable", "gpus.allocated", "gpus.used", "gpus.idle"),
@@ -172,7 +166,6 @@ def pool_show(name: PoolName, output: Output = "table") -> None:
             lambda: page(api, "reservations", pool=name),
         ),
     ]
-    print_sheet(f"Pool {name}", pool, POOL_FIELDS, related, output)
 
 
 @reservation_app.command("show")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from remoting.cli import add_command
 from remoting.cli.amounts import parse_duration
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.field_options import field_options
 from remoting.cli.label_options import LabelFilter, Labels, apply_label_changes
 from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show, show_one
@@ -111,32 +112,22 @@ def node_label(name: NodeName, labels: Labels, output: Output = "table") -> None
 
 
 @node_app.command("set")
+@field_options("nodes")
 def node_set(
     name: NodeName,
-    site: Annotated[
-        str | None,
-        typer.Option(autocompletion=complete_names("sites"), help='Name of the site; "" for none.'),
-    ] = None,
-    notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     network: Annotated[
         list[str] | None,
         typer.Option(help="ADDRESS=NAME of a network that pools can prefer. Can be repeated."),
     ] = None,
     output: Output = "table",
+    **values: Any,
 ) -> None:
     """Change a node. Options that are not given keep their values."""
     api = client()
-    networks = dict(one.rpartition("=")[::2] for one in network) if network else None
-    changes = {
-        key: value
-        for key, value in {"site": site, "notes": notes, "networks": networks}.items()
-        if value is not None
-    }
-    show_one(
-        api.request("PATCH", path_of(api, "nodes", name), changes),
-        ["name", "site", "notes"],
-        output,
-    )
+    if network:
+        values["networks"] = dict(one.rpartition("=")[::2] for one in network)
+    row = api.request("PATCH", path_of(api, "nodes", name), values)
+    show_one(row, ["name", "site", "notes"], output)
 
 
 @node_app.command("cordon")

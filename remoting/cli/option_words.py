@@ -22,6 +22,7 @@ OTHER_NAMES = {
     "memory_bytes": "memory",
     "min_cuda_version": "min_cuda",
     "min_driver_version": "min_driver",
+    "name": "new_name",
     "networks": "network",
     "policies": "policy",
     "privileges": "privilege",

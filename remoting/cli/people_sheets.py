@@ -7,23 +7,9 @@ from remoting.cli.allocation_sizes import with_size
 from remoting.cli.api_fields import fields_of
 from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client
-from remoting.cli.people_commands import (
-    GroupName,
-    RoleName,
-    UserName,
-    binding_app,
-    group_app,
-    role_app,
-    user_app,
-    with_place,
-)
-from remoting.cli.project_commands import (
-    DepartmentName,
-    ProjectName,
-    department_app,
-    project_app,
-)
-from remoting.cli.sheet import Related, page, print_sheet
+from remoting.cli.people_commands import GROUPS, ROLES, USERS, binding_app, with_place
+from remoting.cli.project_commands import DEPARTMENTS, PROJECTS
+from remoting.cli.sheet import Related, Row, page, print_sheet
 from remoting.cli.token_commands import FIELDS as TOKEN_FIELDS
 from remoting.cli.token_commands import token_app
 
@@ -59,14 +45,14 @@ def open_allocations(api: rest.Api, **filters: str) -> Related:
     )
 
 
-@user_app.command("show")
-def user_show(name: UserName, output: Output = "table") -> None:
+@USERS.app.command("show")
+@USERS.named
+def user_show(name: str, output: Output = "table") -> None:
     """Show a user with roles, tokens, quota and allocations."""
     api = client()
     user = api.find_by_name("users", name)
     if output in ("json", "yaml"):
         user |= {"role_bindings": api.items("role-bindings", user=name)}
-    fields = ("email", "is_active", "is_service", "must_change_password", "created_at", "id")
     related = [
         bindings(api, "Roles of the user", user=name),
         Related(
@@ -77,28 +63,22 @@ def user_show(name: UserName, output: Output = "table") -> None:
         quota(api, "user", name),
         open_allocations(api, owner=name),
     ]
-    print_sheet(f"User {name}", user, fields, related, output)
+    print_sheet(f"User {name}", user, USERS.fields, related, output)
 
 
-@group_app.command("show")
-def group_show(name: GroupName, output: Output = "table") -> None:
+@GROUPS.shows
+def group_show(api: rest.Api, group: Row) -> list[Related]:
     """Show a group with its members and roles."""
-    api = client()
-    group = api.find_by_name("groups", name)
     members = Related(
         "Members", ("user", "group", "id"), lambda: page(api, f"groups/{group['id']}/members")
     )
-    related = [members, bindings(api, "Roles of the group", group=name)]
-    print_sheet(f"Group {name}", group, ("created_at", "id"), related, output)
+    return [members, bindings(api, "Roles of the group", group=group["name"])]
 
 
-@role_app.command("show")
-def role_show(name: RoleName, output: Output = "table") -> None:
+@ROLES.shows
+def role_show(api: rest.Api, role: Row) -> list[Related]:
     """Show a role with its privileges and the users and groups that have it."""
-    api = client()
-    role = api.find_by_name("roles", name)
-    related = [bindings(api, "Bindings", role=name)]
-    print_sheet(f"Role {name}", role, ("built_in", "privileges", "id"), related, output)
+    return [bindings(api, "Bindings", role=role["name"])]
 
 
 @binding_app.command("show")
@@ -116,12 +96,11 @@ def binding_show(binding_id: str, output: Output = "table") -> None:
     print_sheet("Role binding", shown, fields, [privileges], output)
 
 
-@project_app.command("show")
-def project_show(name: ProjectName, output: Output = "table") -> None:
+@PROJECTS.shows
+def project_show(api: rest.Api, project: Row) -> list[Related]:
     """Show a project with its quota, members, allocations and reservations."""
-    api = client()
-    project = api.find_by_name("projects", name)
-    related = [
+    name = project["name"]
+    return [
         quota(api, "project", name),
         bindings(api, "Roles in the project", project=name),
         open_allocations(api, project=name),
@@ -131,21 +110,17 @@ def project_show(name: ProjectName, output: Output = "table") -> None:
             lambda: page(api, "reservations", project=name),
         ),
     ]
-    fields = ("department", "labels", "created_at", "id")
-    print_sheet(f"Project {name}", project, fields, related, output)
 
 
-@department_app.command("show")
-def department_show(name: DepartmentName, output: Output = "table") -> None:
+@DEPARTMENTS.shows
+def department_show(api: rest.Api, department: Row) -> list[Related]:
     """Show a department with its projects, quota and roles."""
-    api = client()
-    department = api.find_by_name("departments", name)
-    related = [
+    name = department["name"]
+    return [
         Related("Projects", ("name", "id"), lambda: page(api, "projects", department=name)),
         quota(api, "department", name),
         bindings(api, "Roles in the department", department=name),
     ]
-    print_sheet(f"Department {name}", department, ("created_at", "id"), related, output)
 
 
 @token_app.command("show")

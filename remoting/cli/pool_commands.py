@@ -7,15 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli.api_fields import fields_of
-from remoting.cli.completion import complete_names
+from remoting.cli.collection_commands import Collection
 from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.field_options import field_options
 from remoting.cli.object_ids import described, path_of, row_of
-from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.output import Output, client, show
 from remoting.cli.quota_subjects import QuotaSubject, existing_quota_of, parse_subject, quota_of
 
-pool_app = typer.Typer(
-    no_args_is_help=True, help="Manage pools: sets of GPUs with placement policies."
+POOLS = Collection(
+    "pools",
+    "Manage pools: sets of GPUs with placement policies.",
+    flags={"admit_new_gpus": "--admit-new-gpus/--hold-new-gpus"},
 )
 quota_app = typer.Typer(
     no_args_is_help=True, help="Manage quotas and limits of users, projects and departments."
@@ -27,50 +29,23 @@ reservation_app = typer.Typer(
 ReservationName = Annotated[
     str, typer.Argument(help="Id of the reservation, 8 or more of its first characters, or a name.")
 ]
-PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
-POOL_COLUMNS = ["name", *fields_of("pools", "name", "labels"), "id"]
-pool_options = field_options(
-    "pools", "name", flags={"admit_new_gpus": "--admit-new-gpus/--hold-new-gpus"}
-)
 QUOTA_SETTINGS = [*fields_of("quotas", "subject_kind", "subject")]
 QUOTA_COLUMNS = ["subject_kind", "subject", *QUOTA_SETTINGS]
 RESERVATION_SETTINGS = [*fields_of("reservations", "name", "allow_pending")]
 
 
-@pool_app.command("list")
-def pool_list(output: Output = "table") -> None:
-    """List pools."""
-    show(client().items("pools"), POOL_COLUMNS, output, ["labels", "created_at"])
+POOLS.lists()
+POOLS.creates()
+POOLS.changes("name")
+POOLS.deletes(
+    ". Fails while it contains GPUs or allocations use it.",
+    lambda api, name: f"its settings and {len(api.items('reservations', pool=name))} reservations",
+)
 
 
-@pool_app.command("create")
-@pool_options
-def pool_create(name: str, **values: Any) -> None:
-    """Create a pool and print its id."""
-    typer.echo(client().request("POST", "pools", {"name": name} | values)["id"])
-
-
-@pool_app.command("set")
-@pool_options
-def pool_set(name: PoolName, output: Output = "table", **values: Any) -> None:
-    """Change a pool. Options that are not given keep their values."""
-    api = client()
-    path = path_of(api, "pools", name)
-    show_one(api.request("PATCH", path, values), POOL_COLUMNS, output)
-
-
-@pool_app.command("delete")
-def pool_delete(name: PoolName, yes: Yes = False) -> None:
-    """Delete a pool. Fails while it contains GPUs or allocations use it."""
-    api = client()
-    path = path_of(api, "pools", name)
-    reservations = sum(row["pool"] == name for row in api.items("reservations"))
-    confirm_deletion(f"pool {name}", f"its settings and {reservations} reservations", yes)
-    api.request("DELETE", path)
-
-
-@pool_app.command("defragment")
-def pool_defragment(name: PoolName, output: Output = "table") -> None:
+@POOLS.app.command("defragment")
+@POOLS.named
+def pool_defragment(name: str, output: Output = "table") -> None:
     """Show the moves that would free whole GPUs. Moves nothing."""
     api = client()
     plan = api.request("GET", f"{path_of(api, 'pools', name)}/defragmentation")
@@ -125,6 +100,7 @@ def reservation_list(output: Output = "table") -> None:
 
 
 @reservation_app.command("create")
+@field_options("reservations", "name")
 def reservation_create(
     name: str,
     starts_at: Annotated[
@@ -141,6 +117,7 @@ def reservation_create(
         bool,
         typer.Option("--allow-pending", help="Reserve more GPUs than the pool has at present."),
     ] = False,
+    **values: Any,
 ) -> None:
     """Reserve GPUs of a pool for a project and print the reservation's id."""
     body = {
@@ -152,6 +129,7 @@ def reservation_create(
         "starts_at": starts_at,
         "ends_at": ends_at,
         "allow_pending": allow_pending,
+        **values,
     }
     typer.echo(client().request("POST", "reservations", body)["id"])
 

@@ -7,22 +7,30 @@ from typing import Any
 import pytest
 import typer
 
+from remoting.cli import api_fields
 from remoting.cli.api_fields import fields_of
+from remoting.cli.collection_commands import Collection
 from remoting.cli.main import app
 
 OTHER_NAMES = {
     "admit_new_gpus": ["admit-new-gpus", "hold-new-gpus"],
     "borrows": ["borrows", "no-borrows"],
     "enabled": ["enable", "disable"],
+    "ends_at": ["to"],
     "enters_maintenance": ["enter-maintenance", "no-maintenance"],
     "fallbacks": ["fallback"],
+    "gpu_count": ["gpus"],
     "labels": [],
     "limit_gpus": ["limit"],
     "mail_users": ["mail-user"],
     "name": [],
+    "networks": ["network"],
     "policies": ["policy"],
+    "privileges": ["privilege"],
     "projects": ["project"],
     "quota_gpus": ["quota"],
+    "role": [],
+    "starts_at": ["from"],
     "states": ["state"],
     "subject": [],
     "subject_kind": [],
@@ -34,14 +42,34 @@ COMMANDS: dict[str, tuple[str, set[str]]] = {
     "quota set": ("quotas", set()),
     "alarm-definition create": ("alarm-definitions", set()),
     "alarm-definition set": ("alarm-definitions", {"name", "output"}),
+    "node set": ("nodes", {"output"}),
+    "project create": ("projects", set()),
+    "reservation create": ("reservations", set()),
+    "role create": ("roles", set()),
+    "role set": ("roles", set()),
+    "role-binding create": ("role-bindings", set()),
+    "role-binding list": ("role-bindings", {"output"}),
+    "site create": ("sites", set()),
+    "site set": ("sites", {"name", "output"}),
 }
 """Collection of the fields, and the other options."""
+
+
+RACKS = {
+    "name": {"type": "string", "description": "Name."},
+    "height": {"type": ["integer", "null"], "minimum": 1, "description": "Height in units."},
+    "labels": {"type": "object", "description": "Labels by key."},
+}
 
 
 def options_of(command: str) -> list[Any]:
     group, name = command.split()
     program: Any = typer.main.get_command(app)
-    return [p for p in program.commands[group].commands[name].params if p.opts[0].startswith("-")]
+    return options_in(program.commands[group], name)
+
+
+def options_in(group: Any, name: str) -> list[Any]:
+    return [p for p in group.commands[name].params if p.opts[0].startswith("-")]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -71,3 +99,24 @@ def test_help_tells_how_to_clear_a_number(command: str) -> None:
     name, _, option = command.rpartition(" ")
     texts = {found.opts[0]: found.help for found in options_of(name)}
     assert texts[option].endswith(" `none` clears it.")
+
+
+def test_new_kind_has_its_fields_as_options_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = api_fields.forms() | {"racks": {"required": ["name"], "properties": RACKS}}
+    monkeypatch.setattr(api_fields, "forms", lambda: known)
+    racks = Collection("racks", "Manage racks.")
+    racks.creates()
+    racks.changes()
+    group: Any = typer.main.get_command(racks.app)
+    texts = [group.help, *(command.help for command in group.commands.values())]
+    assert texts == [
+        "Manage racks.",
+        "Create a rack and print its id.",
+        "Change a rack. Options that are not given keep their values.",
+    ]
+    helps = {option.opts[0]: option.help for option in options_in(group, "set")}
+    assert helps["--height"] == "Height in units. `none` clears it."
+    assert set(helps) == {"--name", "--height", "-o"}
+    assert [option.opts for option in options_in(group, "create")] == [["--height"]]
+    assert (racks.columns, racks.wide) == (["name", "height", "id"], ["labels", "created_at"])
+    assert racks.fields == ["height", "labels", "created_at", "id"]
