@@ -170,7 +170,7 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
   if (!has_ended(s.pidfd)) return false;
   int64_t now = transport::now_ms();
   pollfd p{s.exit_pipe, POLLIN, 0};
-  bool can_read = s.exit_pipe >= 0 && poll(&p, 1, s.kill_at_ms ? 0 : kExitStatusMs) > 0;
+  bool can_read = s.exit_pipe >= 0 && poll(&p, 1, s.kill_at_ms > now ? 0 : kExitStatusMs) > 0;
   if (s.exit_pipe >= 0 && !can_read && !*s.record.reason) {
     if (!s.kill_at_ms) s.kill_at_ms = now + kNoStatusMs;
     if (now < s.kill_at_ms) return false;
