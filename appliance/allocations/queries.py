@@ -1,4 +1,4 @@
-"""Queries for allocations by id and for the queue."""
+"""Queries for allocations by id."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from uuid import UUID
 
 from django.db.models import Prefetch
 
-from appliance.allocations.models import (
-    IN_PROGRESS,
-    Allocation,
-    AllocationQuerySet,
-    AllocationState,
-    Partition,
-)
+from appliance.allocations.models import Allocation, AllocationQuerySet, Partition
 from appliance.db.prepared import Select
 
 MAX_PREPARED_IDS = 16
@@ -24,9 +18,6 @@ ALLOCATIONS_WITH_NAMES = Select(lambda ids: Allocation.objects.with_names().filt
 PARTITIONS_WITH_NAMES = Select(
     lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position")
 )
-QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
-RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
-"""Without the state: SQLite would scan all active allocations."""
 
 
 def allocation_by_id(allocation_id: UUID) -> Allocation:
@@ -34,22 +25,6 @@ def allocation_by_id(allocation_id: UUID) -> Allocation:
     if (found := ALLOCATIONS_BY_ID.first(ids=[allocation_id])) is None:
         raise Allocation.DoesNotExist
     return found
-
-
-def waiting_allocations() -> list[Allocation]:
-    """Return the requests in the queue, and the active allocations that wait to grow.
-
-    A size with less memory is not granted during a suspension: the node would report the memory as
-    free that the programs need when they go on.
-    """
-    growing = [
-        a
-        for a in RESIZED_ALLOCATIONS.objects()
-        if a.state == AllocationState.ACTIVE
-        and a.evict_at is None
-        and a.suspension not in IN_PROGRESS
-    ]
-    return QUEUED_ALLOCATIONS.objects() + growing
 
 
 def serializable_allocations() -> AllocationQuerySet:

@@ -27,8 +27,7 @@ from appliance.allocations.snapshot import (
     PendingAllocation,
     SchedulerSnapshot,
 )
-from appliance.allocations.snapshot_allocations import placement_request
-from appliance.allocations.snapshot_loader import load_snapshot
+from appliance.allocations.snapshot_loader import load_snapshot, placement_request
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed

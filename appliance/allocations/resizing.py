@@ -19,7 +19,8 @@ from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capaci
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Request
 from appliance.allocations.sizes import SizedPartition, growth
-from appliance.allocations.snapshot_allocations import load_sized_partitions, placement_request
+from appliance.allocations.snapshot_allocations import load_sized_partitions
+from appliance.allocations.snapshot_loader import placement_request
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Topic

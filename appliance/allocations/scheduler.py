@@ -14,7 +14,6 @@ from appliance.allocations.actions import older_node_refusals
 from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
-from appliance.allocations.queries import waiting_allocations
 from appliance.allocations.snapshot import Start, Wait, WaitingRule
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
@@ -38,7 +37,7 @@ def run_tick() -> dict[UUID, Wait]:
     Returns the decisions on those that wait. While the disk is full the queue stays as it is.
     """
     waits: dict[UUID, Wait] = {}
-    rows = waiting_allocations()
+    rows = snapshot_loader.waiting_allocations()
     if not rows or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)

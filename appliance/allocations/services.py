@@ -32,8 +32,7 @@ from appliance.allocations.scheduler import (
     run_tick_for_others,
 )
 from appliance.allocations.snapshot import Wait, WaitingRule
-from appliance.allocations.snapshot_allocations import placement_request
-from appliance.allocations.snapshot_loader import load_snapshot
+from appliance.allocations.snapshot_loader import load_snapshot, placement_request
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record, record_created
 from appliance.db.prepared import Select, insert

@@ -1,26 +1,19 @@
-"""Load active allocations from the database and convert queued ones."""
+"""Load active allocations, and the sizes of their partitions, from the database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition
-from appliance.allocations.placement import ComputeMode, Request, Share
+from appliance.allocations.models import OCCUPYING, AllocationState, Partition
+from appliance.allocations.placement import Share
 from appliance.allocations.queries import MAX_PREPARED_IDS
-from appliance.allocations.sizes import SizedPartition, growth, growth_percent
-from appliance.allocations.snapshot import (
-    ActiveAllocation,
-    ActiveAllocations,
-    PendingAllocation,
-    Subject,
-)
-from appliance.allocations.snapshot_gpus import parse_version
+from appliance.allocations.sizes import SizedPartition
+from appliance.allocations.snapshot import ActiveAllocation, ActiveAllocations, Subject
 from appliance.db.prepared import Select
 from appliance.pools.subject_kind import SubjectKind
 
@@ -142,56 +135,3 @@ def quota_subjects(
     if department_id:
         return (*subjects, Subject(SubjectKind.DEPARTMENT, department_id))
     return subjects
-
-
-def placement_request(a: Allocation) -> Request:
-    return Request(
-        a.gpu_count,
-        a.percent,
-        a.memory_bytes,
-        ComputeMode(a.compute_mode),
-        a.same_node,
-        a.model,
-        tuple(sorted(a.selector.items())),
-        parse_version(a.min_driver_version) if a.min_driver_version else (),
-        parse_version(a.min_cuda_version) if a.min_cuda_version else (),
-    )
-
-
-def pending_growth(
-    a: Allocation,
-    partitions: Sequence[SizedPartition],
-    department_id: UUID | None,
-    now: datetime,
-) -> PendingAllocation:
-    """Convert an active allocation that waits to grow. It can only grow on its GPUs."""
-    pools = (a.placed_pool_id,) if a.placed_pool_id else ()
-    pending = pending_allocation(a, pools, department_id)
-    lifetime = pending.lifetime
-    if lifetime is not None and a.active_at is not None:
-        lifetime = a.active_at + lifetime - now
-    return replace(
-        pending,
-        created_at=a.resize_requested_at or now,
-        lifetime=lifetime,
-        growth=growth(partitions, pending.request),
-        growth_percent=growth_percent(partitions, pending.request),
-    )
-
-
-def pending_allocation(
-    a: Allocation, pools: tuple[UUID, ...], department_id: UUID | None
-) -> PendingAllocation:
-    """Convert a queued allocation. `pools` are the pools to try, in order."""
-    return PendingAllocation(
-        a.pk,
-        placement_request(a),
-        pools,
-        quota_subjects(a.project_id, a.owner_id, department_id),
-        a.project_id,
-        a.priority,
-        a.preemptible,
-        a.created_at,
-        timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None,
-        a.reservation_id,
-    )

@@ -1,19 +1,18 @@
-"""Load a `SchedulerSnapshot` from the database. Read-only."""
+"""Load a `SchedulerSnapshot` and the queue from the database. Read-only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
-from appliance.allocations.models import Allocation, AllocationState
-from appliance.allocations.placement import GpuCapacity, Policy, Request
-from appliance.allocations.queries import waiting_allocations
-from appliance.allocations.sizes import can_grow
+from appliance.allocations.models import IN_PROGRESS, Allocation, AllocationState
+from appliance.allocations.placement import ComputeMode, GpuCapacity, Policy, Request
+from appliance.allocations.sizes import SizedPartition, can_grow, growth, growth_percent
 from appliance.allocations.snapshot import (
     ActiveAllocations,
     Entitlement,
@@ -26,10 +25,10 @@ from appliance.allocations.snapshot import (
 from appliance.allocations.snapshot_allocations import (
     load_active_allocations,
     load_sized_partitions,
-    pending_allocation,
-    pending_growth,
+    quota_subjects,
 )
-from appliance.allocations.snapshot_gpus import load_pool_gpus
+from appliance.allocations.snapshot_gpus import load_pool_gpus, parse_version
+from appliance.db.prepared import Select
 from appliance.pools import models as pools
 from appliance.pools.fair_share import PastUse, load_past_use, mean_past_use
 from appliance.pools.subject_kind import SubjectKind
@@ -143,6 +142,9 @@ def load_reservations() -> list[Reservation]:
 SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]
 """GPUs of each pool, active allocations and rules."""
 QueuedAllocations = dict[UUID, tuple[Allocation, PendingAllocation]]
+QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
+RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
+"""Without the state: SQLite would scan all active allocations."""
 
 
 def load_snapshot(
@@ -187,3 +189,72 @@ def pending_allocations(
         "scheduler: reading of request", wanted, lambda a: (a, pending_of(a)), lambda a: a.pk
     )
     return {a.pk: (a, pending) for a, pending in found}
+
+
+def waiting_allocations() -> list[Allocation]:
+    """Return the requests in the queue, and the active allocations that wait to grow.
+
+    A size with less memory is not granted during a suspension: the node would report the memory as
+    free that the programs need when they go on.
+    """
+    growing = [
+        a
+        for a in RESIZED_ALLOCATIONS.objects()
+        if a.state == AllocationState.ACTIVE
+        and a.evict_at is None
+        and a.suspension not in IN_PROGRESS
+    ]
+    return QUEUED_ALLOCATIONS.objects() + growing
+
+
+def placement_request(a: Allocation) -> Request:
+    return Request(
+        a.gpu_count,
+        a.percent,
+        a.memory_bytes,
+        ComputeMode(a.compute_mode),
+        a.same_node,
+        a.model,
+        tuple(sorted(a.selector.items())),
+        parse_version(a.min_driver_version) if a.min_driver_version else (),
+        parse_version(a.min_cuda_version) if a.min_cuda_version else (),
+    )
+
+
+def pending_growth(
+    a: Allocation,
+    partitions: Sequence[SizedPartition],
+    department_id: UUID | None,
+    now: datetime,
+) -> PendingAllocation:
+    """Convert an active allocation that waits to grow. It can only grow on its GPUs."""
+    pools = (a.placed_pool_id,) if a.placed_pool_id else ()
+    pending = pending_allocation(a, pools, department_id)
+    lifetime = pending.lifetime
+    if lifetime is not None and a.active_at is not None:
+        lifetime = a.active_at + lifetime - now
+    return replace(
+        pending,
+        created_at=a.resize_requested_at or now,
+        lifetime=lifetime,
+        growth=growth(partitions, pending.request),
+        growth_percent=growth_percent(partitions, pending.request),
+    )
+
+
+def pending_allocation(
+    a: Allocation, pools: tuple[UUID, ...], department_id: UUID | None
+) -> PendingAllocation:
+    """Convert a queued allocation. `pools` are the pools to try, in order."""
+    return PendingAllocation(
+        a.pk,
+        placement_request(a),
+        pools,
+        quota_subjects(a.project_id, a.owner_id, department_id),
+        a.project_id,
+        a.priority,
+        a.preemptible,
+        a.created_at,
+        timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None,
+        a.reservation_id,
+    )
