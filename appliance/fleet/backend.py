@@ -20,7 +20,7 @@ from appliance.db import change_log
 from appliance.db.change_log import Change, Topic
 from appliance.db.writer import fleet_pool, run_in_thread, submit_write, write_transaction
 from appliance.fleet import auth, reports
-from appliance.fleet.desired_state_sender import DesiredStateSender
+from appliance.fleet.desired_state import DesiredStateSender
 from appliance.fleet.gateway_options import GATEWAY_ENVIRONMENT, PORT_TAKEN, Options
 from appliance.inventory import reports as inventory_reports
 from appliance.inventory.generations import all_generations

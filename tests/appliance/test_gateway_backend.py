@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from appliance.db.change_log import Change, Topic
 from appliance.db.writer import DatabaseThreads, run_in_transaction
-from appliance.fleet import backend, desired_state_sender, samples
+from appliance.fleet import backend, desired_state, samples
 from appliance.fleet.backend import FleetBackend
-from appliance.fleet.desired_state_sender import DesiredStateSender
+from appliance.fleet.desired_state import DesiredStateSender
 from appliance.fleet.gateway_options import Options
 from appliance.fleet.models import NodeCertificate
 from appliance.inventory.generations import increment_generations
@@ -87,7 +87,7 @@ def submit_to_pool(work: Callable[[], Any], *, must: bool) -> Future[Any]:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gateway]]:
     monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(desired_state_sender, "submit_write", submit_to_pool)
+    monkeypatch.setattr(desired_state, "submit_write", submit_to_pool)
     fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", "", 1.0, 64, 16, 16))
     # With one thread no poll reads meanwhile: SQLite in memory refuses to write a table being read.
     with DatabaseThreads(1) as pool:
@@ -177,7 +177,7 @@ def test_change_after_the_gateway_has_ended_builds_no_desired_state(
     with gateway_of(fleet) as ended:
         ended.send(Frame(Kind.DESIRED_STATE, node=node.pk.bytes))
         ended.generation(node)
-    monkeypatch.setattr(desired_state_sender, "submit_write", None)
+    monkeypatch.setattr(desired_state, "submit_write", None)
     fleet._desired_state_changed(Change(Topic.DESIRED_STATE, node.pk))
 
 

@@ -12,8 +12,8 @@ from django.db import DatabaseError
 from django.db.models import F
 
 from appliance.db.writer import commit_batch, run_in_transaction
-from appliance.fleet import desired_state_sender
-from appliance.fleet.desired_state_sender import MAX_STATES_PER_WRITE, DesiredStateSender
+from appliance.fleet import desired_state
+from appliance.fleet.desired_state import MAX_STATES_PER_WRITE, DesiredStateSender
 from appliance.inventory.generations import all_generations
 from appliance.inventory.models import Node
 from appliance.ipc.frames import Frame
@@ -49,7 +49,7 @@ class HeldWriter:
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> HeldWriter:
     held = HeldWriter()
-    monkeypatch.setattr(desired_state_sender, "submit_write", held.submit)
+    monkeypatch.setattr(desired_state, "submit_write", held.submit)
     return held
 
 
@@ -143,7 +143,7 @@ def test_desired_state_that_was_sent_is_not_built_again(
     read_by_a_poll = all_generations()
     change(sender, node)
     writer.run_all()
-    monkeypatch.setattr(desired_state_sender, "build_desired_state", built.append)
+    monkeypatch.setattr(desired_state, "build_desired_state", built.append)
     sender.compare(all_generations())
     assert not writer.queue
     sender.compare(read_by_a_poll)
@@ -175,10 +175,10 @@ def test_error_of_a_write_or_of_the_connection_stops_no_later_desired_state(
         sent.add(frame)
 
     sender = DesiredStateSender(send)
-    monkeypatch.setattr(desired_state_sender, "submit_write", None)
+    monkeypatch.setattr(desired_state, "submit_write", None)
     with pytest.raises(TypeError):
         sender.begin(bad.pk)
-    monkeypatch.setattr(desired_state_sender, "submit_write", writer.submit)
+    monkeypatch.setattr(desired_state, "submit_write", writer.submit)
     sender.begin(good.pk)
     writer.run_all()
     assert sent == [(good.pk, good.generation)]
@@ -218,14 +218,14 @@ def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
 ) -> None:
     bad, good, sent = add_node("bad"), add_node("good"), Sent()
     sender = sender_to(sent, writer, bad, good)
-    build = desired_state_sender.build_desired_state
+    build = desired_state.build_desired_state
 
     def fail_for_one(node_id: UUID) -> fleet_pb2.DesiredState:
         if node_id == bad.pk:
             raise ValueError("a row cannot be read")
         return build(node_id)
 
-    monkeypatch.setattr(desired_state_sender, "build_desired_state", fail_for_one)
+    monkeypatch.setattr(desired_state, "build_desired_state", fail_for_one)
     change(sender, bad, good)
     batch = [writer.queue.pop()]
     assert commit_batch(batch), "other writes of the transaction are not repeated"
@@ -233,7 +233,7 @@ def test_desired_state_that_cannot_be_built_delays_no_other_and_is_built_later(
     writer.run_all()
     assert sent == [(good.pk, good.generation + 1)]
     monkeypatch.undo()
-    monkeypatch.setattr(desired_state_sender, "submit_write", writer.submit)
+    monkeypatch.setattr(desired_state, "submit_write", writer.submit)
     sender.compare(all_generations())
     writer.run_all()
     assert sent[1:] == [(bad.pk, bad.generation + 1)]
