@@ -19,9 +19,8 @@ import grpc
 import uvloop
 
 from appliance.fleet.agent_port import AgentPort, listen
-from appliance.fleet.agent_stream import Stream
 from appliance.fleet.certificate_files import CertificateFiles
-from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.connections import Controller, SampleClient, Stream
 from appliance.fleet.gateway_options import PORT_TAKEN, Options
 from appliance.fleet.servicer import FleetServicer
 from appliance.ipc.frames import Frame, Kind

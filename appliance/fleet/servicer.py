@@ -12,9 +12,8 @@ import grpc
 from cryptography import x509
 
 from appliance.fleet.agent_port import AgentPort
-from appliance.fleet.agent_stream import Stream
 from appliance.fleet.boots import BootHistory
-from appliance.fleet.controller_connection import REVOKED, Controller, RequestError
+from appliance.fleet.connections import REVOKED, Controller, RequestError, Stream
 from appliance.fleet.message_budget import (
     CONNECTION_SECONDS,
     REFUSAL_SECONDS,

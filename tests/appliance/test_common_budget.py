@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from appliance.fleet import message_budget
-from appliance.fleet.agent_stream import Stream
-from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.connections import Controller, SampleClient, Stream
 from appliance.fleet.message_budget import CommonBudget, work_of_part
 from appliance.fleet.servicer import FleetServicer
 from appliance.ipc import frames

@@ -26,7 +26,7 @@ from appliance.db import change_log
 from appliance.db.change_log import NO_ID, Change, Removal, Topic
 from appliance.db.change_messages import from_message, to_message
 from appliance.db.writer import Writer, request_pool, run_in_transaction
-from appliance.fleet.controller_connection import SampleClient
+from appliance.fleet.connections import SampleClient
 from appliance.http import forwarding, server
 from appliance.http.execution import Execution, execution_of, view_of
 from appliance.http.forwarding import AppliedSequence

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from appliance.fleet.agent_port import AgentPort, listen
-from appliance.fleet.agent_stream import Stream
-from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.connections import Controller, SampleClient, Stream
 from appliance.fleet.servicer import FleetServicer
 from appliance.ipc import frames
 from appliance.ipc.frames import Frame, Kind

@@ -17,9 +17,8 @@ from appliance.allocations import session_reports
 from appliance.allocations.models import Session
 from appliance.allocations.session_reports import record_sessions
 from appliance.fleet import message_budget, reports
-from appliance.fleet.agent_stream import Stream
 from appliance.fleet.backend import record_refusal
-from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.connections import Controller, SampleClient, Stream
 from appliance.fleet.message_budget import (
     CommonBudget,
     MessageBudget,
