@@ -14,8 +14,7 @@ import uvicorn
 from appliance.activity.consumers import MAX_FRAME_BYTES
 from appliance.fleet.certificate_files import CertificateFiles
 from appliance.http.acceptor import Acceptor
-from appliance.http.connection import IDLE_SECONDS
-from appliance.http.protocols import Http, WebSocket
+from appliance.http.connection import IDLE_SECONDS, Http, WebSocket
 from appliance.http.tls import server_context
 from appliance.runtime import descriptors
 from appliance.runtime.background import keep_running

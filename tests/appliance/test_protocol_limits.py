@@ -14,7 +14,7 @@ import uvloop
 from websockets.frames import Frame, Opcode
 
 from appliance.http.application import application
-from appliance.http.protocols import MAX_FRAGMENTS, MAX_HEAD_BYTES
+from appliance.http.connection import MAX_FRAGMENTS, MAX_HEAD_BYTES
 from tests.appliance.https_port_in_process import HEALTH, Port, Stream, https_port, wait_until
 
 pytestmark = pytest.mark.django_db
