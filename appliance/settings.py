@@ -205,7 +205,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
-DATA_UPLOAD_MAX_MEMORY_SIZE = None  # http/request_body.py limits bodies
+DATA_UPLOAD_MAX_MEMORY_SIZE = None  # http/request.py limits bodies
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

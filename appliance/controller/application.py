@@ -28,11 +28,15 @@ from appliance.db.writer import (
     run_in_thread,
     submit_write,
 )
-from appliance.http.execution import Execution
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response
 from appliance.http.internal_headers import EXECUTION_HEADER, SEQUENCE_HEADER, WAIT_HEADER
-from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
-from appliance.http.request_scope import header_of
+from appliance.http.request import (
+    BodyTooLargeError,
+    ClientDisconnectedError,
+    Execution,
+    header_of,
+    read_body,
+)
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """ASGI application of the HTTP server process.
 
 Safe methods run here on read threads, WebSockets run in Channels, and all other requests are
-forwarded to the controller (see http/execution.py).
+forwarded to the controller (see http/request.py).
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from appliance.db.writer import (  # noqa: E402
     read_pool,
     run_in_thread,
 )
-from appliance.http.execution import Execution, execution_of, requires_token  # noqa: E402
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response  # noqa: E402
 from appliance.http.lanes import Lane, LaneFullError, Lanes  # noqa: E402
 from appliance.http.login_gate import LoginGate  # noqa: E402
-from appliance.http.request_body import (  # noqa: E402
+from appliance.http.request import (  # noqa: E402
     MAX_ANONYMOUS_BODY_BYTES,
     MAX_BODY_BYTES,
     BodyTimeoutError,
     BodyTooLargeError,
     ClientDisconnectedError,
-    read_body,
-)
-from appliance.http.request_scope import (  # noqa: E402
+    Execution,
     Scope,
     address_of,
+    execution_of,
+    read_body,
     read_scope,
     refusal_of,
+    requires_token,
     token_text_of,
 )
 from appliance.http.turns import Turns  # noqa: E402

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 SEQUENCE_HEADER, WAIT_HEADER = b"busbar-sequence", b"busbar-wait"
 EXECUTION_HEADER = b"busbar-execution"
-"""Of requests: how the controller handles it (http/execution.py)."""
+"""Of requests: how the controller handles it (http/request.py)."""
 INTERNAL_HEADERS = frozenset({SEQUENCE_HEADER, WAIT_HEADER})

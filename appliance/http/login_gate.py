@@ -19,9 +19,8 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
 from appliance.api.refusals import account_text
 from appliance.db.writer import anonymous_pool, run_in_thread
-from appliance.http.execution import Execution
 from appliance.http.handler import Response, problem_of
-from appliance.http.request_scope import Scope, address_of, refusal_of
+from appliance.http.request import Execution, Scope, address_of, refusal_of
 from appliance.signin import directory_logins
 from appliance.signin.directory_entry import is_configured
 

@@ -28,9 +28,9 @@ from appliance.db.change_messages import from_message, to_message
 from appliance.db.writer import Writer, request_pool, run_in_transaction
 from appliance.fleet.connections import SampleClient
 from appliance.http import forwarding, server
-from appliance.http.execution import Execution, execution_of, view_of
 from appliance.http.forwarding import AppliedSequence
 from appliance.http.internal_headers import EXECUTION_HEADER, SEQUENCE_HEADER, WAIT_HEADER
+from appliance.http.request import Execution, execution_of, view_of
 from appliance.inventory.models import Gpu, Node
 from appliance.ipc import frames, stream
 from appliance.ipc import messages_pb2 as pb

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from appliance.http.execution import Execution
 from appliance.http.forwarding import AppliedSequence, ControllerClient
 from appliance.http.handler import Response
 from appliance.http.internal_headers import SEQUENCE_HEADER
+from appliance.http.request import Execution
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

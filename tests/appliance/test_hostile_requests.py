@@ -14,8 +14,8 @@ from django.utils.log import configure_logging
 
 from appliance.accounts.models import Project, User
 from appliance.accounts.services import login
-from appliance.http.execution import Execution, execution_of
 from appliance.http.login_gate import username_in
+from appliance.http.request import Execution, execution_of
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]

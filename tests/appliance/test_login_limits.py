@@ -19,7 +19,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
 from appliance.http.handler import Response, problem_of
 from appliance.http.login_gate import MAX_WAITING, LoginGate
-from appliance.http.request_scope import Scope
+from appliance.http.request import Scope
 from appliance.runtime.client_network import client_network
 
 ADMIN, HOME, STRANGER = "admin", "192.0.2.1", "198.51.100.7"

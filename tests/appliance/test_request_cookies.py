@@ -14,7 +14,7 @@ from appliance.accounts.authentication import CONSOLE_COOKIE
 from appliance.accounts.models import User
 from appliance.activity.consumers import FeedConsumer
 from appliance.api.request_cookie import cookie_in
-from appliance.http.request_scope import token_text_of
+from appliance.http.request import token_text_of
 from tests.appliance.conftest import Cast
 
 HOST = "appliance:8443"
