@@ -18,7 +18,6 @@ from appliance.api import refusals
 from appliance.api.refusal_messages import from_messages
 from appliance.db import change_log
 from appliance.db.change_log import Change
-from appliance.db.change_messages import to_message
 from appliance.fleet import appliance_views
 from appliance.http.server import Options
 from appliance.ipc import frames, processes, stream
@@ -127,7 +126,7 @@ class HttpServerProcess:
             outbox.put(message)
 
     def send_change(self, sequence: int, change: Change) -> None:
-        self.send(to_message(sequence, change))
+        self.send(change_log.to_message(sequence, change))
 
     def send_heartbeat(self, node_id: UUID) -> None:
         self.send(pb.ControllerMessage(heartbeat=pb.Heartbeat(node_id=node_id.bytes)))

@@ -4,8 +4,8 @@ Services record a change inside the transaction that makes it. After the commit 
 the change and passes it to its readers, in the order of commits. A rollback drops it. Readers of
 pending changes also see a change when it is recorded and once more when it is rolled back.
 
-The HTTP server process receives the committed changes of the controller and passes them to its
-own readers with `apply`.
+The HTTP server process receives the committed changes of the controller as messages and passes them
+to its own readers with `apply`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from uuid import UUID
 
 from django.db import models, transaction
 from django.db.models.signals import post_delete, post_save
+
+from appliance.ipc import messages_pb2 as pb
 
 NO_ID = UUID(int=0)
 
@@ -212,3 +214,33 @@ def _commit(change: Change) -> None:
         _sequence += 1
         for reader in list(_subscriptions.all_committed):
             reader(_sequence, change)
+
+
+def to_message(sequence: int, change: Change) -> pb.ControllerMessage:
+    removal = None
+    if change.removal is not None:
+        audience = change.removal.audience
+        projects = audience if isinstance(audience, frozenset) else {audience} - {None}
+        removal = pb.Removal(
+            privilege=change.removal.privilege,
+            any_project=audience is None,
+            projects=[p.bytes for p in projects if p is not None],
+        )
+    return pb.ControllerMessage(
+        change=pb.Change(
+            sequence=sequence,
+            topic=str(change.topic),
+            object_id=change.object_id.bytes,
+            removal=removal,
+        )
+    )
+
+
+def from_message(message: pb.Change) -> Change:
+    removal = None
+    if message.HasField("removal"):
+        projects = frozenset(UUID(bytes=p) for p in message.removal.projects)
+        removal = Removal(
+            message.removal.privilege, None if message.removal.any_project else projects
+        )
+    return Change(Topic(message.topic), UUID(bytes=message.object_id), removal)

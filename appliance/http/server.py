@@ -90,7 +90,6 @@ class ControllerStream:
 
     def _apply(self, message: pb.ControllerMessage) -> None:
         from appliance.db import change_log
-        from appliance.db.change_messages import from_message
         from appliance.fleet import appliance_views
         from appliance.runtime import background
         from appliance.telemetry import reachability, series
@@ -98,7 +97,7 @@ class ControllerStream:
         match message.WhichOneof("body"):
             case "change":
                 try:
-                    change_log.apply(from_message(message.change))
+                    change_log.apply(change_log.from_message(message.change))
                 finally:
                     self._applied.advance(message.change.sequence)
             case "snapshot":

@@ -24,7 +24,6 @@ from appliance.controller.application import ControllerApplication
 from appliance.controller.http_server import HttpServerProcess
 from appliance.db import change_log
 from appliance.db.change_log import NO_ID, Change, Removal, Topic
-from appliance.db.change_messages import from_message, to_message
 from appliance.db.writer import Writer, request_pool, run_in_transaction
 from appliance.fleet.connections import SampleClient
 from appliance.http import forwarding, server
@@ -200,8 +199,8 @@ def test_change_of_a_project_reaches_the_stream_before_the_response(
     ],
 )
 def test_change_survives_encoding(change: Change) -> None:
-    message = pb.ControllerMessage.FromString(to_message(7, change).SerializeToString())
-    assert message.change.sequence == 7 and from_message(message.change) == change
+    message = pb.ControllerMessage.FromString(change_log.to_message(7, change).SerializeToString())
+    assert message.change.sequence == 7 and change_log.from_message(message.change) == change
 
 
 def test_applied_sequence_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
