@@ -20,7 +20,7 @@ from appliance.db import change_log
 from appliance.db.change_log import Change
 from appliance.fleet import appliance_views
 from appliance.http.server import Options
-from appliance.ipc import frames, processes, stream
+from appliance.ipc import frames, processes
 from appliance.ipc import messages_pb2 as pb
 from appliance.runtime import background
 from appliance.telemetry import reachability
@@ -88,15 +88,15 @@ class HttpServerProcess:
 
     def serve(self, connection: socket.socket) -> None:
         """Exchange messages with a process until it closes the connection. Blocks."""
-        stream.set_send_timeout(connection)
+        processes.set_send_timeout(connection)
         background.set_failed_elsewhere(())
         outbox = self._outbox = Outbox()
         self.send(pb.ControllerMessage(snapshot=current_snapshot()))
         sender = threading.Thread(target=_send_all, args=[connection, outbox], daemon=True)
         sender.start()
         with connection:
-            for message in stream.messages(connection, pb.HttpServerMessage):
-                self._receive(message)
+            for frame in frames.read_frames(connection):
+                self._receive(pb.HttpServerMessage.FromString(frame.body))
             self._outbox = None
             outbox.put(None)
             for future in list(self._calls.values()):
@@ -204,7 +204,7 @@ def _send_all(connection: socket.socket, outbox: Outbox) -> None:
         while not outbox.empty():
             batch.append(outbox.get_nowait())
         try:
-            connection.sendall(b"".join(stream.encode(m) for m in batch if m is not None))
+            connection.sendall(b"".join(frames.encode_message(m) for m in batch if m is not None))
         except Exception as error:
             if not isinstance(error, OSError):
                 background.note_failure("http-server-sender", error)

@@ -26,7 +26,7 @@ from appliance.inventory import reports as inventory_reports
 from appliance.inventory.generations import all_generations
 from appliance.inventory.locks import lock_node
 from appliance.inventory.models import Node
-from appliance.ipc import frames, processes, stream
+from appliance.ipc import frames, processes
 from appliance.ipc.frames import Frame, Kind
 from appliance.runtime import background
 from appliance.runtime.failpoints import failpoint
@@ -85,7 +85,7 @@ class FleetBackend:
                 lambda end: replace(self._options, pipe=end).arguments(),
                 environment=GATEWAY_ENVIRONMENT,
             )
-            stream.set_send_timeout(connection)
+            processes.set_send_timeout(connection)
             self.serve(connection)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)

@@ -24,7 +24,7 @@ from uuid import UUID
 
 import uvloop
 
-from appliance.ipc import frames, stream, unix_socket
+from appliance.ipc import frames, unix_socket
 from appliance.ipc import messages_pb2 as pb
 from appliance.ipc.frames import Frame, Kind
 
@@ -73,13 +73,12 @@ class ControllerStream:
         self._reader, self._writer, self._applied = reader, writer, applied
 
     def send(self, message: pb.HttpServerMessage) -> None:
-        self._writer.write(stream.encode(message))
+        self._writer.write(frames.encode_message(message))
 
     async def run(self) -> None:
         """Apply messages until Stop. Ends the process when the stream ends."""
-        while (
-            message := await stream.read_message(self._reader, pb.ControllerMessage)
-        ) is not None:
+        while (frame := await frames.read_frame_async(self._reader)) is not None:
+            message = pb.ControllerMessage.FromString(frame.body)
             if message.HasField("stop"):
                 return
             try:

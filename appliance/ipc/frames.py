@@ -1,4 +1,4 @@
-"""Frames between the gateway and the other processes.
+"""Frames between the processes of the appliance.
 
 A frame is a header with kind, call and node, followed by a body.
 
@@ -15,8 +15,9 @@ import secrets
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
 
 
 class Kind(enum.IntEnum):
@@ -47,6 +48,9 @@ class Kind(enum.IntEnum):
     begins; the controller then sends the state, and again when its generation has changed."""
     CERTIFICATES_ENDED = 20
     """Body: serials of expired or revoked certificates, separated by spaces."""
+    # Between the controller and the HTTP server.
+    MESSAGE = 32
+    """Body: a ControllerMessage or an HttpServerMessage."""
 
 
 BUFFER_BYTES = 1 << 18
@@ -61,8 +65,7 @@ report must be applied by another request."""
 NO_NODE = bytes(16)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     kind: Kind
     call: int = 0
     """Number of a request, repeated in its reply."""
@@ -71,6 +74,10 @@ class Frame:
 
     def encode(self) -> bytes:
         return HEADER.pack(len(self.body), self.kind, self.call, self.node) + self.body
+
+
+def encode_message(message: Message) -> bytes:
+    return Frame(Kind.MESSAGE, body=message.SerializeToString()).encode()
 
 
 def read_frame(stream: io.BufferedIOBase | io.BufferedReader[Any]) -> Frame | None:

@@ -31,7 +31,7 @@ from appliance.http.forwarding import AppliedSequence
 from appliance.http.internal_headers import EXECUTION_HEADER, SEQUENCE_HEADER, WAIT_HEADER
 from appliance.http.request import Execution, execution_of, view_of
 from appliance.inventory.models import Gpu, Node
-from appliance.ipc import frames, stream
+from appliance.ipc import frames, processes
 from appliance.ipc import messages_pb2 as pb
 from tests.appliance.conftest import Cast
 
@@ -86,16 +86,17 @@ class HttpServer:
     def __init__(self, process: HttpServerProcess, connection: socket.socket) -> None:
         self.process, self.connection = process, connection
         connection.settimeout(SECONDS)
-        self._messages = stream.messages(connection, pb.ControllerMessage)
+        self._frames = frames.read_frames(connection)
 
     def next(self, kind: str) -> pb.ControllerMessage:
-        for message in self._messages:
+        for frame in self._frames:
+            message = pb.ControllerMessage.FromString(frame.body)
             if message.WhichOneof("body") == kind:
                 return message
         raise AssertionError(f"the stream ended before a {kind}")
 
     def send(self, message: pb.HttpServerMessage) -> None:
-        self.connection.sendall(stream.encode(message))
+        self.connection.sendall(frames.encode_message(message))
 
 
 @pytest.fixture
@@ -241,7 +242,7 @@ def test_metrics_are_requested_from_the_http_server(
 
 
 def test_process_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "SEND_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(processes, "SEND_TIMEOUT_SECONDS", 1)
     process = HttpServerProcess(server.Options(-1, -1, -1, "", "", ""))
     theirs, ours = socket.socketpair()
     thread = threading.Thread(target=process.serve, args=[theirs], daemon=True)
