@@ -24,8 +24,7 @@ from appliance.api.filters import parse_id, parse_text, parse_time
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.row_serializer import RowSerializer
-from appliance.api.serialization import serialize
+from appliance.api.serialization import RowSerializer, serialize
 from appliance.api.views import ApplianceView, ErrorCodes
 
 MAX_LIFETIME_SECONDS = 366 * 86400

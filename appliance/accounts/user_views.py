@@ -25,8 +25,7 @@ from appliance.api.filters import (
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.row_serializer import RowSerializer
-from appliance.api.serialization import serialize
+from appliance.api.serialization import RowSerializer, serialize
 from appliance.api.views import ApplianceView, ErrorCodes
 
 

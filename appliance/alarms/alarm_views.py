@@ -24,8 +24,7 @@ from appliance.api.filters import parse_boolean, parse_choice, parse_id, parse_t
 from appliance.api.listing import CREATED, Listing
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.row_serializer import RowSerializer
-from appliance.api.serialization import serialize
+from appliance.api.serialization import RowSerializer, serialize
 from appliance.api.views import ApplianceView
 from appliance.db.change_log import Audience
 

@@ -15,7 +15,7 @@ from appliance.api.fields import (
     WholeNumberField,
 )
 from appliance.api.request_serializer import ModelRequestSerializer
-from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import RowSerializer
 
 ALL_STATES = tuple(dict.fromkeys(state for states in STATES.values() for state in states))
 STATES_HELP = "States of the object, one of which raises the alarm (condition `state`). " + (

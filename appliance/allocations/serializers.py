@@ -22,7 +22,7 @@ from appliance.allocations.placement import ComputeMode
 from appliance.api.encoding import format_timestamp
 from appliance.api.fields import LabelsField, LineField, NameField, StrictBooleanField
 from appliance.api.request_serializer import RequestSerializer
-from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
 
 MAX_LIFETIME_SECONDS = 366 * 86400

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import orjson
 
-from appliance.api.row_serializer import RowSerializer
-from appliance.api.serialization import serialize
+from appliance.api.serialization import RowSerializer, serialize
 from appliance.audit.chain import CANONICAL_FIELDS
 from appliance.audit.models import AuditRecord
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from appliance.api.fields import LabelsField, LineField
 from appliance.api.request_serializer import ModelRequestSerializer, RequestSerializer
-from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import RowSerializer
 from appliance.inventory.models import Endpoint, Gpu, Node
 from appliance.telemetry import reachability, series
 from nodes.version import AGENT_VERSION

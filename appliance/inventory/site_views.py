@@ -12,7 +12,7 @@ from appliance.api.filters import parse_text
 from appliance.api.listing import CREATED
 from appliance.api.pagination import Order
 from appliance.api.request_serializer import ModelRequestSerializer
-from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import RowSerializer
 from appliance.api.views import ApplianceView, ErrorCodes
 from appliance.inventory import actions, sites
 from appliance.inventory.models import Site
