@@ -2,8 +2,16 @@
 // depends on it: the actions of its object, and the capacity. After a gap, everything is invalidated.
 import type { QueryClient } from "@tanstack/react-query";
 import { CapacityReader } from "./capacityReader";
-import { type Kind, isKind, rowsQuery } from "./queries";
-import { type Fresh, type Row, merged, note, noteWhileRead } from "./rows";
+import {
+  type Fresh,
+  type Kind,
+  type Row,
+  isKind,
+  merged,
+  note,
+  noteWhileRead,
+  rowsQuery,
+} from "./queries";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
 
 interface Change {

@@ -1,5 +1,6 @@
+// @vitest-environment jsdom
 import { expect, test } from "vitest";
-import { limitRows } from "./rows";
+import { limitRows } from "./queries";
 
 const ended = (n: number) =>
   Array.from({ length: n }, (_, i) => ({ id: `${i}`, state: "released" }));
