@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,9 @@ TEST = re.compile(r"^(tests|\.ci)/|\.test\.tsx?$")
 GENERATED = re.compile(r"/migrations/|^busbar_client/(types|client|fields)\.(py|json)$")
 REGISTRY = re.compile(r"^ *def (register(?:_\w+)?)\(", re.MULTILINE)
 OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not of objects
-TO_LAUNCHER = re.compile(r"(appliance|nodes|remoting/(control|launcher))/")
-TO_BROWSER = re.compile(r"(appliance|nodes|remoting/(control|launcher)|frontend)/")
-"""Folders through which an allocation passes to the launcher, and a report of a node to a browser.
-A file that passes a message on without naming a field of it is not counted."""
+WALKS = Path("docs/development/walks.md")
+"""Lists the files of each walk in tables. `references` checks that they exist."""
+WALK_FILE = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,17 @@ def registries(files: list[str]) -> Iterator[str]:
             yield from (f"{file}: {name}" for name in names if name not in OTHER_REGISTRIES)
 
 
-def naming(field: str, files: Iterable[str]) -> list[str]:
+def naming(field: str, files: list[str]) -> list[str]:
     """Return the files that name the field, without tests, documents and generated files."""
     skipped = (DOCUMENT, TEST, GENERATED)
     sources = [file for file in files if not any(pattern.search(file) for pattern in skipped)]
     return [file for file in sources if field in Path(file).read_text(errors="replace")]
+
+
+def walk(title: str) -> list[str]:
+    """Return the files of the walk whose section has this title, or one that begins with it."""
+    _, _, section = WALKS.read_text().partition(f"\n## {title}")
+    return WALK_FILE.findall(section.partition("\n## ")[0])
 
 
 def lines(files: list[str]) -> int:
@@ -63,16 +68,8 @@ def main() -> int:
         Count("files at the top", [file for file in files if "/" not in file], 19),
         Count("registries of kinds of objects", list(registries(files)), 6),
         Count("files that name max_idle_seconds of a pool", naming("max_idle_seconds", files), 6),
-        Count(
-            "files that name compute_mode, from REST to the launcher",
-            naming("compute_mode", filter(TO_LAUNCHER.match, files)),
-            22,
-        ),
-        Count(
-            "files that name refused_calls, from the launcher to a browser",
-            naming("refused_calls", filter(TO_BROWSER.match, files)),
-            20,
-        ),
+        Count("files on the walk of a percent to the launcher", walk("The percent of"), 44),
+        Count("files on the walk of a report to a browser", walk("A report to"), 33),
     ]
     for count in counts:
         print(f"{count.what}: {len(count.found)} (limit {count.limit})")
