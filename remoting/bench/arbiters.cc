@@ -1,4 +1,4 @@
-// Processor time of the launcher's arbiters, for sessions that take turns of 10 ms: their clock is
+// Processor time of the launcher's arbiters, for sessions that all want turns: their clock is
 // simulated, their system calls are real. Prints it in percent of a core.
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -70,9 +70,9 @@ class Node {
  public:
   // Each session uses `partitions` GPUs.
   explicit Node(uint32_t partitions) {
-    for (uint32_t i = 0; i < kGpus * kSessions / partitions; ++i) add(i, partitions);
-    for (auto& s : sessions_) {
-      s->want();
+    for (uint32_t i = 0; i < kGpus * kSessions / partitions; ++i) {
+      add(i, partitions);
+      sessions_.back()->want();
       step();
       g_now += 97;  // the turns of different GPUs end at different times
     }

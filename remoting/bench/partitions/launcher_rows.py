@@ -11,7 +11,7 @@ MOST_PERCENT = 5
 
 
 def launcher_rows() -> list[Row]:
-    """Return the time of 100 sessions on each of 8 GPUs that take turns of 10 ms."""
+    """Return the time of 100 sessions on each of 8 GPUs that all want turns."""
     percent = measure("arbiters", dict(os.environ))
     name = "launcher: 8 GPUs, 100 sessions on each"
     more = {"clock": "simulated", "all_gpus_each": percent["all_gpus_each"]}
