@@ -1,11 +1,10 @@
 // Steps of a tenant in simulated time while its neighbours are resized, come and go.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <vector>
 
-#include "unit_tests/turn_tenants.h"
+#include "unit_tests/turn_steps.h"
 
 namespace busbar::model {
 namespace {
@@ -14,42 +13,6 @@ constexpr uint64_t kBatch = 90;  // kernels of a step: it takes twenty turns of 
 constexpr Nanoseconds kPeriod = 120 * kSecond;
 constexpr size_t kSteps = 550;  // in a period
 constexpr double kMostRatio = 1.05;
-
-// Of nearly equal lengths: otherwise all steps would begin at the same place of a round.
-Step kernel(Random& random) {
-  Step step = kernels(kMillisecond).front();
-  step.length += (Nanoseconds)random.below(kMillisecond / 5) - kMillisecond / 10;
-  return step;
-}
-
-// The times at which the batches of a program end. Two of them are unfinished at any time.
-class Steps {
- public:
-  Program program() {
-    return [this](Session& s) {
-      for (; (submitted_ - s.unfinished) / kBatch > ended_; ++ended_) ends_.push_back(g_now);
-      for (; s.unfinished + kBatch <= 2 * kBatch; submitted_ += kBatch)
-        for (uint64_t i = 0; i < kBatch; ++i) s.submit(kernel(random_));
-    };
-  }
-  // How long the steps of a period take, from the shortest to the longest.
-  std::vector<Nanoseconds> since(Nanoseconds begin) const {
-    std::vector<Nanoseconds> found;
-    for (size_t i = 1; i < ends_.size(); ++i)
-      if (ends_[i - 1] >= begin) found.push_back(ends_[i] - ends_[i - 1]);
-    std::ranges::sort(found);
-    return found;
-  }
-
- private:
-  Random random_{45};
-  uint64_t submitted_ = 0, ended_ = 0;
-  std::vector<Nanoseconds> ends_;
-};
-
-double quantile(const std::vector<Nanoseconds>& sorted, double q) {
-  return (double)sorted.at((size_t)((double)(sorted.size() - 1) * q));
-}
 
 // A tenant of 45 % whose steps are known, and one of 55 %. A third one comes and goes.
 class Resized {
@@ -96,7 +59,7 @@ class Resized {
   Session& kept_ = node_.add(45);
   Session& shrunk_ = node_.add(55);
   Session* third_ = nullptr;
-  Steps steps_;
+  Steps steps_{kBatch};
   Random random_{40};
   std::vector<Nanoseconds> before_;
 };

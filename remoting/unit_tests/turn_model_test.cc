@@ -95,12 +95,14 @@ TEST(TurnModel, FalseNoticesOfPausesCostOthersNothing) {
 }
 
 TEST(TurnModel, CappedTenantGetsItsCapBesideOthersAndAlone) {
-  Tenant capped{30, repeat(kernels(20 * kMicrosecond)), control::ComputeMode::capped};
-  Tenant other{70, repeat(kernels(20 * kMicrosecond))};
-  for (auto& tenants : {std::vector{capped}, std::vector{capped, other}}) {
-    Tenants running(tenants);
-    running.run_for(kMeasured);
-    EXPECT_LE(std::abs(running.got[0] - 30), kMostError) << tenants.size();
+  for (Nanoseconds length : {20 * kMicrosecond, 2 * kMillisecond}) {
+    Tenant capped{30, repeat(kernels(length)), control::ComputeMode::capped};
+    Tenant other{70, repeat(kernels(length))};
+    for (auto& tenants : {std::vector{capped}, std::vector{capped, other}}) {
+      Tenants running(tenants);
+      running.run_for(kMeasured);
+      EXPECT_LE(std::abs(running.got[0] - 30), kMostError) << tenants.size() << ", " << length;
+    }
   }
 }
 
