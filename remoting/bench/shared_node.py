@@ -1,4 +1,4 @@
-"""A node whose first GPU is granted to several allocations with a share and a mode each."""
+"""A node whose GPUs are granted to several allocations with a share and a mode each."""
 
 from __future__ import annotations
 
@@ -46,14 +46,12 @@ class SharedNode(LocalNode):
         modes = modes or ["shared"] * len(percents)
         self.shares, self.is_replaced = [], True
         for percent, mode in zip(percents, modes, strict=True):
-            self._add(percent, memory_bytes, mode, gpus)
+            self._add(percent, memory_bytes, mode, self.gpus[:gpus])
         self.grant()
         return [self._environment_of(grant) for grant in self.shares]
 
-    def _add(self, percent: int, memory_bytes: int, mode: str, gpus: int = 1) -> None:
-        partitions = tuple(
-            Partition(gpu, memory_bytes * percent // 100, percent) for gpu in self.gpus[:gpus]
-        )
+    def _add(self, percent: int, memory_bytes: int, mode: str, gpus: Sequence[uuid.UUID]) -> None:
+        partitions = tuple(Partition(gpu, memory_bytes * percent // 100, percent) for gpu in gpus)
         self.shares.append(
             Grant(uuid.uuid4(), self.tenant_id, *self.fence, partitions, compute_mode=mode)
         )
@@ -64,9 +62,11 @@ class SharedNode(LocalNode):
         self.shares[index] = replace(self.shares[index], partitions=(changed,))
         self.grant()
 
-    def add_share(self, percent: int, memory_bytes: int) -> dict[str, str]:
-        """Grant one more share; return the environment for its program."""
-        self._add(percent, memory_bytes, "shared")
+    def add_share(
+        self, percent: int, memory_bytes: int, mode: str = "shared", *, gpu: int = 0
+    ) -> dict[str, str]:
+        """Grant one more share, of the GPU with this index; return the environment of a program."""
+        self._add(percent, memory_bytes, mode, [self.gpus[gpu]])
         self.grant()
         return self._environment_of(self.shares[-1])
 

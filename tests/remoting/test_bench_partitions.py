@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from remoting.bench.partitions import tenants as partitions
+from remoting.bench.partitions.lost_rows import capped_slices
 from remoting.bench.partitions.neighbour_rows import PERCENT, STEP_US, neighbours, steps_of
 from remoting.bench.partitions.resize_rows import (
     VARIANTS,
@@ -18,6 +19,7 @@ from remoting.bench.partitions.resize_rows import (
 )
 from remoting.bench.partitions.rows import quantile
 from remoting.bench.partitions.share_rows import loads_of, share_row
+from remoting.bench.partitions.slices import resume, stop
 
 SECONDS = 5
 TOLERANCE_POINTS = 6.0
@@ -66,10 +68,8 @@ def test_tenants_complete_work_in_proportion_to_their_shares(
 def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
     tries = []
     for _ in range(TRIES):
-        load = loads_of(bench, KERNEL)
-        (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
-        (capped,) = bench.rounds_per_second([30], ["capped"], [load])
-        tries.append(100 * capped / whole)
+        slices = capped_slices(bench, KERNEL)
+        tries.append(100 * slices["capped"].of(slices["in turns"]))
         if 30 - 2 * TOLERANCE_POINTS <= tries[-1] <= 30 + TOLERANCE_POINTS:
             return
     pytest.fail(f"a cap of 30 percent gave {tries} percent")
@@ -129,3 +129,16 @@ def test_steps_beside_a_hostile_neighbour_take_their_fair_time(
         if tries[-1] <= 1 + STEP_TOLERANCE:
             return
     pytest.fail(f"steps beside {hostile} are longer by the factors {tries}")
+
+
+def test_slices_have_the_work_of_the_chosen_programs_only(bench: partitions.Bench) -> None:
+    node, load = bench.node, loads_of(bench, KERNEL)
+    environments = node.share([50], partitions.MEMORY_BYTES)
+    environments.append(node.add_share(100, partitions.MEMORY_BYTES, "exclusive", gpu=1))
+    with partitions.tenants(node, bench.program, environments, [load] * 2) as running:
+        stop(node, running)
+        for chosen, other in (running, running[::-1]):
+            resume([chosen])
+            work, none = partitions.work_of(node, [chosen, other], 1)
+            assert work.blocks and not none.blocks
+            stop(node, [chosen])

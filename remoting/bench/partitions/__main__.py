@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from deploy.supervisor import ROOT
 from remoting.bench.partitions.launcher_rows import launcher_rows
+from remoting.bench.partitions.lost_rows import capped_row, lost_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
 from remoting.bench.partitions.resize_chart import record, svg
 from remoting.bench.partitions.resize_rows import VARIANTS, resize_rows
@@ -23,9 +24,6 @@ from remoting.bench.partitions.share_rows import (
     SHARES,
     beside_shared_row,
     bursty_row,
-    capped_row,
-    idle_neighbour_row,
-    lost_row,
     mixed_lengths_rows,
     pauses_row,
     share_row,
@@ -54,8 +52,8 @@ def pauses(bench: Bench) -> list[Row]:
 
 
 def lost(bench: Bench) -> list[Row]:
-    rows = [lost_row(bench, p, k) for p in ((50, 50), (25, 25, 50)) for k in GRANULARITIES]
-    return rows + [idle_neighbour_row(bench, k) for k in GRANULARITIES]
+    mixes = [(p, k) for p in ((50, 50), (25, 25, 50)) for k in GRANULARITIES]
+    return [row for mix in mixes for row in lost_rows(bench, *mix)]
 
 
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {

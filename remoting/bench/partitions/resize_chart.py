@@ -18,9 +18,9 @@ from remoting.bench.partitions.resize_rows import (
 )
 from remoting.bench.partitions.tenants import (
     MEMORY_BYTES,
+    NOTHING,
     Bench,
     Sample,
-    Work,
     samples,
     tenants,
 )
@@ -74,8 +74,7 @@ def record(bench: Bench, seconds: float) -> Recording:
 def shares(found: Sequence[Sample], pages: Sequence[int]) -> Iterator[list[float]]:
     """Yield the percents of the tenants with these pages and of the third one."""
     for before, after in pairwise(found):
-        nothing = Work(0, 0)
-        done = {p: w.blocks - before.work.get(p, nothing).blocks for p, w in after.work.items()}
+        done = {p: w.blocks - before.work.get(p, NOTHING).blocks for p, w in after.work.items()}
         known = [done[p] for p in pages]
         whole = max(1, sum(done.values()))
         yield [100 * blocks / whole for blocks in (*known, whole - sum(known))]

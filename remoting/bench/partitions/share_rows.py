@@ -22,7 +22,6 @@ MIXED_US, MIXED_BATCH, MIXED_LONG = 8.0, 3100, 100
 SETTLE, MIXED_SETTLE = 0.5, 6.0
 """Times the seconds of the measurement: the first tenant pays for what it submitted alone."""
 THIRDS_EVERY_MS, THIRDS_SPEEDUP = 60, 2.5
-IDLE_MS = 1_000_000
 
 
 def loads_of(bench: Bench, kind: str) -> Load:
@@ -53,16 +52,6 @@ def share_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
     name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, {kind}"
     points = errors(got, percents)
     return row(name, "points", points, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
-
-
-def capped_row(bench: Bench, kind: str) -> Row:
-    """Return how far a capped tenant that is alone exceeds its percent of a whole GPU's work."""
-    load = loads_of(bench, kind)
-    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
-    (capped,) = bench.rounds_per_second([CAPPED_PERCENT], ["capped"], [load])
-    got = 100 * capped / whole
-    name = f"capped alone, {bench.seconds:.0f} s: {CAPPED_PERCENT} %, {kind}"
-    return row(name, "points", got - CAPPED_PERCENT, SHARE_ERROR_POINTS, got=[round(got, 2)])
 
 
 def beside_shared_row(bench: Bench, mode: str, kind: str) -> Row:
@@ -128,24 +117,3 @@ def thirds_row(bench: Bench) -> Row:
     together = sum(bench.rounds_per_second([33] * 3, ["shared"] * 3, [load] * 3))
     name = "three programs that use a third each, time together of one after another"
     return row(name, "x", alone / together, 1 / THIRDS_SPEEDUP, together=together, alone=alone)
-
-
-def idle_neighbour_row(bench: Bench, kind: str) -> Row:
-    """Return what a tenant completes less because another one has no work."""
-    load, idle = loads_of(bench, kind), Load(1, options=(f"every={IDLE_MS}",))
-    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
-    beside = bench.rounds_per_second([50, 50], ["shared"] * 2, [load, idle])[0]
-    lost = 100 * (1 - beside / whole)
-    return row(f"throughput lost: beside an idle tenant, {kind}", "%", lost, LOST_PERCENT)
-
-
-def lost_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
-    """Return what all tenants together complete less than one with the whole GPU."""
-    load = loads_of(bench, kind)
-    (whole,) = bench.rounds_per_second([100], ["exclusive"], [load])
-    size = len(percents)
-    together = sum(bench.rounds_per_second(percents, ["shared"] * size, [load] * size))
-    (again,) = bench.rounds_per_second([100], ["exclusive"], [load])
-    lost = 100 * (1 - together / ((whole + again) / 2))
-    name = f"throughput lost: {'/'.join(map(str, percents))}, {kind}"
-    return row(name, "%", lost, LOST_PERCENT, whole=[round(whole), round(again)])

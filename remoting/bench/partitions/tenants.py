@@ -8,14 +8,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deploy.supervisor import ROOT, SOFTGPU
 from remoting.bench.gpu.machine import compile_program
 from remoting.bench.shared_node import SharedNode
 
 SOURCE = ROOT / "remoting" / "bench" / "partitions" / "steady_work.c"
+GPUS = 3
+"""Of the node. Most rows use the first one only; see slices.py."""
 MEMORY_BYTES = 4 << 30
 CALIBRATION_ROUNDS = 100_000
 BATCH_US = 64_000.0
@@ -41,39 +44,56 @@ class Tenant:
 
     page: int
     rounds: int
+    process: subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
 class Work:
     blocks: int
     nanoseconds: int
+    """Of processor time in blocks."""
+    busy_nanoseconds: int = 0
+    """In which the process had the GPU for itself."""
+    copied_bytes: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, other: Work) -> Work:
+        return Work(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+NOTHING = Work(0, 0)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The work that each process has completed until a time of the monotonic clock, by its page."""
+    """What each process has completed until a time of the monotonic clock on all GPUs, by page."""
 
     nanoseconds: int
     work: dict[int, Work]
 
 
 def samples(node: SharedNode, count: int, every_ms: int) -> list[Sample]:
-    """Return samples of the first software GPU, the first one at once. Blocks until the last."""
+    """Return samples of the software GPUs, the first one at once. Blocks until the last."""
     command = [str(SOFTGPU / "softgpu-status"), str(count), str(every_ms)]
     output = subprocess.run(command, env=node.env, capture_output=True, text=True, check=True)
     devices = [json.loads(line) for line in output.stdout.splitlines()]
-    first = devices[0]["uuid"]
-    return [
-        Sample(
-            d["monotonic_nanoseconds"],
-            {
-                p["file"]: Work(p["executed_blocks"], p["executed_nanoseconds"])
-                for p in d["processes"]
-            },
+    gpus = len(node.gpus)
+    return [sample_of(devices[i : i + gpus]) for i in range(0, len(devices), gpus)]
+
+
+def sample_of(gpus: Sequence[Mapping[str, Any]]) -> Sample:
+    work: dict[int, Work] = {}
+    for p in (p for gpu in gpus for p in gpu["processes"]):
+        done = Work(
+            p["executed_blocks"],
+            p["executed_nanoseconds"],
+            p["busy_nanoseconds"],
+            p["copied_bytes"],
         )
-        for d in devices
-        if d["uuid"] == first
-    ]
+        work[p["file"]] = work.get(p["file"], NOTHING) + done
+    return Sample(gpus[0]["monotonic_nanoseconds"], work)
 
 
 def completed(node: SharedNode) -> dict[int, Work]:
@@ -110,21 +130,15 @@ def tenants(
     found: list[Tenant] = []
     with ExitStack() as stack:
         for env, load in zip(environments, loads, strict=True):
-            stack.enter_context(ready(program, env, load))
+            process = stack.enter_context(ready(program, env, load))
             known = {t.page for t in found}
-            (page,) = {p for p, w in completed(node).items() if w.blocks} - known
-            found.append(Tenant(page, load.rounds))
+            (page,) = {p for p, w in completed(node).items() if w != NOTHING} - known
+            found.append(Tenant(page, load.rounds, process))
         yield found
 
 
 def difference(before: Sample, after: Sample, running: Sequence[Tenant]) -> list[Work]:
-    return [
-        Work(
-            after.work[t.page].blocks - before.work[t.page].blocks,
-            after.work[t.page].nanoseconds - before.work[t.page].nanoseconds,
-        )
-        for t in running
-    ]
+    return [after.work[t.page] - before.work[t.page] for t in running]
 
 
 def work_of(node: SharedNode, running: Sequence[Tenant], seconds: float) -> list[Work]:
@@ -191,7 +205,7 @@ class Bench:
 
 @contextmanager
 def software_gpu(seconds: float) -> Iterator[Bench]:
-    node = SharedNode()
+    node = SharedNode(BUSBAR_SOFTGPU_DEVICES=str(GPUS))
     try:
         with tempfile.TemporaryDirectory(prefix="busbar-bench-") as folder:
             yield Bench(node, compile_program(SOURCE, Path(folder)), seconds)
