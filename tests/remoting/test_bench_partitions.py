@@ -9,7 +9,7 @@ import pytest
 
 from remoting.bench.partitions import tenants as partitions
 from remoting.bench.partitions.lost_rows import capped_slices
-from remoting.bench.partitions.neighbour_rows import PERCENT, STEP_US, neighbours, steps_of
+from remoting.bench.partitions.neighbour_rows import FAIR, neighbours, steps_beside
 from remoting.bench.partitions.resize_rows import (
     VARIANTS,
     Variant,
@@ -120,12 +120,10 @@ def test_resized_tenants_complete_work_in_proportion_to_their_new_shares(
 def test_steps_beside_a_hostile_neighbour_take_their_fair_time(
     bench: partitions.Bench, hostile: str
 ) -> None:
-    victim = bench.load(1000.0, STEP_US, ["times"])
     tries = []
     for _ in range(TRIES):
-        fair = quantile(steps_of(bench, victim, None), 0.5) * 100 / PERCENT
-        found = steps_of(bench, victim, neighbours(bench)[hostile])
-        tries.append(quantile(found, 0.5) / fair)
+        found = steps_beside(bench, {hostile: neighbours(bench)[hostile]}, slices=1)
+        tries.append(quantile(found[hostile], 0.5) / quantile(found[FAIR], 0.5))
         if tries[-1] <= 1 + STEP_TOLERANCE:
             return
     pytest.fail(f"steps beside {hostile} are longer by the factors {tries}")

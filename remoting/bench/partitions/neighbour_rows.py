@@ -1,21 +1,26 @@
 """Rows "steps beside" of `./bench partitions`: a tenant of 50 % beside a hostile neighbour.
 
-A step is a batch of kernels that takes 25 turns of the tenant. Its fair time is the time that it
-takes with the whole GPU, divided by the share.
+A step is a batch of kernels that takes 25 turns of the tenant. Its fair time is the median of the
+steps beside a well-behaved neighbour with the same share: so it has the same turns, and begins and
+ends anywhere in a round. All neighbours are programs of one allocation, and run in slices.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from remoting.bench.partitions.resize_rows import Steps
 from remoting.bench.partitions.rows import Row, quantile, row
-from remoting.bench.partitions.tenants import MEMORY_BYTES, Bench, Load, ready
+from remoting.bench.partitions.slices import resume, stop
+from remoting.bench.partitions.tenants import MEMORY_BYTES, Bench, Load, Tenant, tenants
 
 PERCENT = 50
 STEP_US, KERNEL_US = 250_000.0, 1000.0
-PERIODS = 3
-"""The steps are measured for so many times the seconds of other rows."""
+SLICES = 6
+"""Of each neighbour, as long as other rows: 110 steps, of which the 99th percentile is not the
+slowest one."""
+ALONE_SECONDS = 2.0
 TARGET = 1.1
 COPY_BYTES = 16 << 20
 
@@ -28,34 +33,52 @@ def neighbours(bench: Bench) -> dict[str, Load]:
     }
 
 
-def steps_of(bench: Bench, victim: Load, hostile: Load | None) -> list[float]:
-    """Return the seconds of each step of the victim. Blocks for the seconds of the benchmark."""
-    percents, modes = ([PERCENT] * 2, ["shared"] * 2) if hostile else ([100], ["exclusive"])
-    environments = bench.node.share(percents, MEMORY_BYTES, modes)
-    with ready(bench.program, environments[0], victim) as process:
-        steps = Steps(process)
-        if not hostile:
-            return steps.during(bench.seconds)
-        with ready(bench.program, environments[1], hostile):
+FAIR = "a well-behaved neighbour"
+ALONE = "none"
+
+
+def steps_beside(
+    bench: Bench, hostile: Mapping[str, Load], slices: int = SLICES
+) -> dict[str, list[float]]:
+    """Return the seconds of the steps beside each neighbour, a well-behaved one, and none."""
+    own, theirs = bench.node.share([PERCENT] * 2, MEMORY_BYTES)
+    loads = {FAIR: bench.load(KERNEL_US)} | dict(hostile)
+    victim = bench.load(KERNEL_US, STEP_US, ["times"])
+    environments = [own, *[theirs] * len(loads)]
+    with tenants(bench.node, bench.program, environments, [victim, *loads.values()]) as running:
+        stepping, *others = running
+        steps = Steps(stepping.process)
+        kinds: dict[str, list[Tenant]] = {ALONE: []} | {
+            name: [t] for name, t in zip(loads, others, strict=True)
+        }
+        found: dict[str, list[float]] = {name: [] for name in kinds}
+        for name in list(kinds) * slices:
+            stop(bench.node, others)
+            resume(kinds[name])
             time.sleep(2 * STEP_US / 1e6)
-            return steps.during(PERIODS * bench.seconds)
+            found[name] += steps.during(ALONE_SECONDS if name == ALONE else bench.seconds)
+    return found
 
 
 def neighbour_rows(bench: Bench) -> list[Row]:
-    victim = bench.load(KERNEL_US, STEP_US, ["times"])
-    rows = []
-    for name, hostile in neighbours(bench).items():
-        fair = quantile(steps_of(bench, victim, None), 0.5) * 100 / PERCENT
-        found = steps_of(bench, victim, hostile)
-        rows.append(
-            row(
-                f"p99 step beside {name}, of its fair time",
-                "x",
-                quantile(found, 0.99) / fair,
-                TARGET,
-                fair_ms=round(1000 * fair, 1),
-                median_ms=round(1000 * quantile(found, 0.5), 1),
-                steps=len(found),
-            )
-        )
-    return rows
+    hostile = neighbours(bench)
+    found = steps_beside(bench, hostile)
+    share_of_alone = quantile(found[ALONE], 0.5) * 100 / PERCENT
+    return [neighbour_row(name, found[name], found[FAIR], share_of_alone) for name in hostile]
+
+
+def neighbour_row(
+    name: str, found: list[float], beside_fair: list[float], share_of_alone: float
+) -> Row:
+    fair = quantile(beside_fair, 0.5)
+    return row(
+        f"p99 step beside {name}, of its fair time",
+        "x",
+        quantile(found, 0.99) / fair,
+        TARGET,
+        fair_ms=round(1000 * fair, 1),
+        fair_p99_ms=round(1000 * quantile(beside_fair, 0.99), 1),
+        share_of_alone_ms=round(1000 * share_of_alone, 1),
+        median_ms=round(1000 * quantile(found, 0.5), 1),
+        steps=[len(beside_fair), len(found)],
+    )
