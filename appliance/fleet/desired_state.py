@@ -147,7 +147,7 @@ class DesiredStateSender:
         self._waiting: dict[UUID, None] = {}
         """Nodes whose generation may not be the sent one, in order."""
         self._is_queued = False
-        """Whether a write is queued or runs."""
+        """A write is queued or runs."""
         self._is_closed = False
 
     def begin(self, node_id: UUID) -> None:

@@ -1,5 +1,7 @@
-// What an account owes when it leaves, comes back or changes its share. Capped accounts pay by the
-// clock (`reserve`), the others by rounds (`balance`), guaranteed ones in both.
+// The debts of accounts that leave, come back or change their share.
+//
+// A debt is GPU time. A capped account pays it by the clock (`reserve`). Other accounts pay it by
+// rounds (`balance`). A guaranteed account pays it in both ways.
 #include <algorithm>
 
 #include "launcher/arbiter.h"

@@ -1,4 +1,5 @@
-// What accounts owe when they leave, come back or change their share, and credit after a change.
+// An account that leaves, comes back or changes its share keeps its debt. It loses the credit that
+// its new share does not have.
 #include <gtest/gtest.h>
 
 #include <utility>

@@ -24,7 +24,10 @@ AddNode = Callable[..., Node]
 
 
 class HeldWriter:
-    """A writer whose queued writes run, and end, when a test says so."""
+    """A writer that runs a queued write when a test calls `build`.
+
+    The write commits when the test calls the function that `build` returns.
+    """
 
     def __init__(self) -> None:
         self.queue: list[tuple[Callable[[], Any], Future[Any]]] = []

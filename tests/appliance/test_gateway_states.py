@@ -1,4 +1,4 @@
-"""Desired states that the gateway gets from the controller and passes to an agent."""
+"""The gateway passes desired states from the controller to an agent."""
 
 from __future__ import annotations
 
