@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from remoting.bench.partitions.resize_rows import after_rounds
+from remoting.bench.partitions.steps import after_rounds
 from tests.system.launcher_books import Granted, LauncherBooks
 from tests.system.test_resize import MIB, OUT_OF_MEMORY, Program
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from remoting.bench.partitions.resize_rows import Steps
 from remoting.bench.partitions.rows import Row, quantile, row
 from remoting.bench.partitions.slices import resume, stop
+from remoting.bench.partitions.steps import Steps, seconds_of
 from remoting.bench.partitions.tenants import MEMORY_BYTES, Bench, Load, Tenant, tenants
 
 PERCENT = 50
@@ -56,7 +56,8 @@ def steps_beside(
             stop(bench.node, others)
             resume(kinds[name])
             time.sleep(2 * STEP_US / 1e6)
-            found[name] += steps.during(ALONE_SECONDS if name == ALONE else bench.seconds)
+            seconds = ALONE_SECONDS if name == ALONE else bench.seconds
+            found[name] += seconds_of(steps.during(seconds))
     return found
 
 
