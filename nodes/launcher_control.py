@@ -6,6 +6,7 @@ import socket
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -159,6 +160,9 @@ class SessionReport:
     """The name of an Enforcement: it says how compute shares are enforced."""
     longest_drain_ms: int = 0
     """Longest time of the last minute that its work needed to end after a turn."""
+    compute_mode: str = "shared"
+    compute_percent: int = 0
+    """In force at the arbiter of the first GPU, as the mode is; 0: it has no connection to one."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +186,9 @@ def _text(raw: bytes) -> str:
     return raw.partition(b"\0")[0].decode(errors="replace")
 
 
-def _state_name(state: int) -> str:
-    known = state in SessionState._value2member_map_
-    return (SessionState(state) if known else SessionState.CLOSED).name.lower()
-
-
-def _enforcement_name(enforcement: int) -> str:
-    known = enforcement in Enforcement._value2member_map_
-    return (Enforcement(enforcement) if known else Enforcement.UNENFORCED).name.lower()
+def _name(value: int, otherwise: IntEnum) -> str:
+    """Return the name of a value, or of another one if this version does not know it."""
+    return type(otherwise)._value2member_map_.get(value, otherwise).name.lower()
 
 
 def _session_report(record: layouts.SessionRecord) -> SessionReport:
@@ -197,7 +196,7 @@ def _session_report(record: layouts.SessionRecord) -> SessionReport:
         session_id=uuid.UUID(bytes=record.id),
         allocation_id=uuid.UUID(bytes=record.allocation),
         pid=record.pid,
-        state=_state_name(record.state),
+        state=_name(record.state, SessionState.CLOSED),
         opened_seconds=record.opened_seconds,
         bytes_in=record.bytes_in,
         bytes_out=record.bytes_out,
@@ -210,8 +209,10 @@ def _session_report(record: layouts.SessionRecord) -> SessionReport:
         client_address=_text(record.client_address),
         refused_calls=tuple(_text(record.refused_calls).split()),
         partition_bytes=record.partition_bytes,
-        enforcement=_enforcement_name(record.enforcement),
+        enforcement=_name(record.enforcement, Enforcement.UNENFORCED),
         longest_drain_ms=record.longest_drain_ms,
+        compute_mode=_name(record.compute_mode, ComputeMode.SHARED),
+        compute_percent=record.compute_percent,
     )
 
 

@@ -258,7 +258,7 @@ class SessionRecord:
     compute_mode: int
     enforcement: int
     longest_drain_ms: int
-    reserved: int
+    compute_percent: int
     program: bytes
     reason: bytes
     client_address: bytes
@@ -283,7 +283,7 @@ class SessionRecord:
             self.compute_mode,
             self.enforcement,
             self.longest_drain_ms,
-            self.reserved,
+            self.compute_percent,
             self.program,
             self.reason,
             self.client_address,

@@ -119,8 +119,9 @@ struct SessionRecord {
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
   uint32_t client_pid, isolation;      // bits of Isolation
   uint32_t compute_mode, enforcement;  // ComputeMode, Enforcement
-  uint32_t longest_drain_ms,
-      reserved;  // of a minute: the time that work needed to end after a turn
+  uint32_t longest_drain_ms;           // of a minute: the time that work needed to end after a turn
+  // In force at the arbiter of the first GPU, as the mode is. 0: it has no connection to one.
+  uint32_t compute_percent;
   char program[56], reason[104], client_address[64];
   char refused_calls[256];                      // names, separated by spaces
   uint64_t partition_bytes[wire::kMaxDevices];  // in the order of the grant

@@ -69,6 +69,7 @@ class Arbiter {
   // Adds an account, or changes its share from the next turn on. An account that comes back has
   // what is left of its debt.
   void set_share(const Id& id, const Share& share, Microseconds now);
+  const Share& share(const Id& id) const { return accounts_.at(id).share; }
   void remove(const Id& id, Microseconds now);
   // Adds what is left of the debt of an account that is not present to another account, where that
   // one pays: by rounds, by the clock, or both.

@@ -164,7 +164,15 @@ Arbiters::Limit Arbiters::limit(const SessionId& session) {
   }
   Enforcement turns = longest > kLongDrain ? Enforcement::coarse : Enforcement::turns;
   Enforcement found = has_turns ? turns : Enforcement::alone;
-  return {is_sliced ? Enforcement::sliced : found, (uint32_t)(longest / 1000)};
+  return {is_sliced ? Enforcement::sliced : found, (uint32_t)(longest / 1000),
+          member.places[0].gpu->arbiter.share(member.allocation->id)};
+}
+
+void Arbiters::Limit::put(control::SessionRecord& record) const {
+  record.enforcement = (uint32_t)enforcement;
+  record.longest_drain_ms = longest_drain_ms;
+  record.compute_mode = (uint32_t)share.mode;
+  record.compute_percent = share.percent;
 }
 
 Microseconds Arbiters::Drain::of(Microseconds now) const {

@@ -51,11 +51,14 @@ class Arbiters {
   // not granted. The session takes part until that end is closed.
   int connect(const Account& account);
   bool is_connected(const SessionId& session);
-  // How the shares of a session are enforced, and the longest time of the last minute that its
-  // work needed to end after a turn, or has needed if it has not ended yet.
+  // How the shares of a session are enforced, the longest time of the last minute that its work
+  // needed to end after a turn, or has needed if it has not ended yet, and its share of its first
+  // GPU.
   struct Limit {
     control::Enforcement enforcement = control::Enforcement::unenforced;
     uint32_t longest_drain_ms = 0;
+    Arbiter::Share share{control::ComputeMode::shared, 0};
+    void put(control::SessionRecord& record) const;
   };
   Limit limit(const SessionId& session);
   // The sessions whose work has been late for longer than their allocation permits while others had

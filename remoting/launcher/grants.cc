@@ -64,6 +64,12 @@ void reach(const char* step, const std::set<std::string>& resized) {
   if (killed_at && !std::strcmp(killed_at, step) && !resized.empty()) kill(getpid(), SIGKILL);
 }
 
+// Failpoint: the arbiters keep the shares of allocations that they know.
+bool are_shares_kept() {
+  static const bool are_kept = control::failpoint("KEPT_SHARES");
+  return are_kept;
+}
+
 bool older(uint64_t epoch, uint64_t counter, const control::Allocation& a) {
   return epoch < a.fence_epoch || (epoch == a.fence_epoch && counter < a.fence_counter);
 }
@@ -176,7 +182,8 @@ bool Grants::apply(const Parsed& received) {
     return grants.count(id) > 0;
   };
   ledgers_.keep(is_granted);
-  for (auto& [id, grant] : grants) arbiters_.set_allocation(id, grant);
+  for (auto& [id, grant] : grants)
+    if (!are_shares_kept() || !by_allocation_.count(id)) arbiters_.set_allocation(id, grant);
   arbiters_.keep(is_granted);
   by_allocation_ = std::move(grants);
   if (!complete) head.generation = head_.generation;

@@ -72,7 +72,6 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
   s.record.state = (uint32_t)SessionState::opening;
   s.record.opened_seconds = (uint64_t)time(nullptr);
   s.record.client_pid = request.pid;
-  s.record.compute_mode = start.compute_mode;
   std::memcpy(s.record.program, request.program, sizeof s.record.program);
   s.record.program[sizeof s.record.program - 1] = 0;
   copy_text(s.record.client_address, sizeof s.record.client_address, client_address);

@@ -297,9 +297,7 @@ std::vector<control::SessionRecord> Sessions::list() {
   std::vector<control::SessionRecord> records;
   for (auto& [id, s] : sessions_) {
     if (s.record.state != (uint32_t)SessionState::closed) update_charges(s);
-    Arbiters::Limit limit = arbiters_.limit(account_of(s).session);
-    s.record.enforcement = (uint32_t)limit.enforcement;
-    s.record.longest_drain_ms = limit.longest_drain_ms;
+    arbiters_.limit(account_of(s).session).put(s.record);
     records.push_back(s.record);
   }
   return records;

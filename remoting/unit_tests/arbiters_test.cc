@@ -35,6 +35,18 @@ TEST(Arbiters, TurnsAlternateBetweenAllocations) {
   }
 }
 
+TEST(Arbiters, ShareInForceIsThatOfTheNewestGrant) {
+  auto& arbiters = running_arbiters();
+  EXPECT_EQ(arbiters.limit({1}).share.percent, 0u) << "it is not connected";
+  Client a(arbiters, {"a", {1}});
+  EXPECT_EQ(arbiters.limit({1}).share.percent, 30u);
+  auto resized = allocation_of(20);
+  resized.compute_mode = (uint32_t)control::ComputeMode::capped;
+  arbiters.set_allocation("a", resized);
+  EXPECT_EQ(arbiters.limit({1}).share.percent, 20u);
+  EXPECT_EQ(arbiters.limit({1}).share.mode, control::ComputeMode::capped);
+}
+
 TEST(Arbiters, TurnThatDoesNotDrainIsReportedAndOpened) {
   auto& arbiters = running_arbiters();
   Client a(arbiters, {"a", {1}});

@@ -67,7 +67,7 @@ def session_record(**changes: int) -> layouts.SessionRecord:
         compute_mode=layouts.ComputeMode.CAPPED,
         enforcement=values.get("enforcement", layouts.Enforcement.TURNS),
         longest_drain_ms=12,
-        reserved=0,
+        compute_percent=30,
         program=b"python3",
         reason=b"",
         client_address=b"10.0.0.7:5000",
@@ -85,6 +85,7 @@ def test_session_list_is_decoded() -> None:
     assert (first.pid, first.state, first.program) == (7, "running", "python3")
     assert first.refused_calls == ("cuFoo", "cuBar")
     assert first.enforcement == "turns" and first.longest_drain_ms == 12
+    assert (first.compute_mode, first.compute_percent) == ("capped", 30)
     assert first.partition_bytes == tuple(range(16))
     assert first.isolation == {
         "seccomp": True,

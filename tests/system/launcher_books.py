@@ -1,4 +1,7 @@
-"""What the launcher of a node enforces: the sizes of its grants, and the memory that is in use."""
+"""Reads the books of a launcher.
+
+They are the sizes of its grants, the shares in force at its arbiters, and the memory in use.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,8 @@ class LauncherBooks:
     granted: Mapping[UUID, Mapping[UUID, Granted]]
     held: Mapping[UUID, Mapping[UUID, int]]
     """Also of allocations without a grant whose sessions have not ended."""
+    in_force: Mapping[UUID, set[tuple[int, str]]]
+    """Percents and modes of the sessions of an allocation at the arbiter of their first GPU."""
 
     def excess(self, capacities: Mapping[UUID, int]) -> Iterator[str]:
         """Yield the GPUs of which more is granted than they have.
@@ -98,9 +103,11 @@ def read_books(runtime: Path, known: GpusOf) -> LauncherBooks | None:
     if not stored.generation == listed.generation == after.generation:
         return None
     charged: dict[UUID, list[int]] = defaultdict(lambda: [0] * layouts.MAX_DEVICES)
+    in_force: dict[UUID, set[tuple[int, str]]] = defaultdict(set)
     for s in (s for s in listed.sessions if s.state != "closed"):
         sums = zip(charged[s.allocation_id], s.partition_bytes, strict=True)
         charged[s.allocation_id] = [a + b for a, b in sums]
+        in_force[s.allocation_id].add((s.compute_percent, s.compute_mode))
     known.update({allocation: tuple(sizes) for allocation, sizes in stored.grants.items()})
     granted: dict[UUID, dict[UUID, Granted]] = defaultdict(dict)
     held: dict[UUID, dict[UUID, int]] = defaultdict(dict)
@@ -110,7 +117,7 @@ def read_books(runtime: Path, known: GpusOf) -> LauncherBooks | None:
     for allocation in stored.grants.keys() | {a for a in charged if a in known}:
         for index, gpu in enumerate(known[allocation]):
             held[gpu][allocation] = charged[allocation][index]
-    return LauncherBooks(stored.generation, granted, held)
+    return LauncherBooks(stored.generation, granted, held, in_force)
 
 
 class Observer:

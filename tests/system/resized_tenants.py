@@ -12,7 +12,7 @@ from tests.system.launcher_books import Granted, LauncherBooks
 from tests.system.test_resize import MIB, OUT_OF_MEMORY, Program
 
 Differences = dict[str, tuple[object, object]]
-"""What two books say differently, by name."""
+"""Values of two books, by name. They are equal when the books agree."""
 MODES = ("shared", "capped", "guaranteed")
 START: dict[str, Any] = {"percent": 20, "memory_bytes": 1024 * MIB, "compute_mode": "shared"}
 STEP_BYTES, MAX_STEPS, MAX_PERCENT = 512 * MIB, 12, 70
@@ -112,6 +112,7 @@ class Tenant:
             "size that was not asked for": ({granted} - self.grantable, set()),
             "resize": (state, rests if granted == wanted else "queued"),
             "launcher": (books.granted[gpu][self.id], granted),
+            "arbiter": (books.in_force[self.id], {(granted.percent, granted.mode)}),
             "memory over the size": (over, max(0, held - granted.memory_bytes)),
             "program": (
                 set(map(int, self.program.tell("sizes").split())),

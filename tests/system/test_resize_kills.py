@@ -22,7 +22,7 @@ from uuid import UUID
 import pytest
 
 from remoting.cli.api import ApiError, ApplianceUnreachable
-from tests.remoting.node import EVENT_SECONDS, gpu_memory_bytes
+from tests.remoting.node import BUILD, EVENT_SECONDS, FAILPOINTS, gpu_memory_bytes
 from tests.system.conftest import Pool
 from tests.system.launcher_books import Observer
 from tests.system.resized_tenants import (
@@ -137,7 +137,7 @@ class Rounds:
         self.pool.wait("the release", lambda: tenant.program.allocation["state"] == "released")
 
     def differences(self) -> Differences:
-        """Return what two books say differently, by name."""
+        """Return the values that differ between two books, by name."""
         books = self.observer.read()
         if books is None:
             return {"launcher": (None, "grants that do not change")}
@@ -274,3 +274,16 @@ def test_memory_that_is_given_away_before_it_is_returned_is_observed(pool: Pool)
     with appliance_without(pool, "without_reports_of_held_memory"), rounds(pool) as r:
         r.let_growth_wait()
         pool.wait("the excess", lambda: bool(r.observer.excess))
+
+
+def test_percent_that_the_arbiter_keeps_after_a_resize_is_observed(pool: Pool) -> None:
+    node = pool.stack.node
+    command = [str(BUILD / FAILPOINTS / "busbar-launcher"), *node.launcher.command[1:]]
+    with (
+        replaced(pool, node.launcher, command, BUSBAR_FAILPOINT_KEPT_SHARES="yes"),
+        rounds(pool) as r,
+    ):
+        tenant = r.tenants[0]
+        r.change(tenant, {"percent": 30})
+        kept = {f"arbiter of {tenant.id}": ({(20, "shared")}, {(30, "shared")})}
+        pool.wait("the kept percent", lambda: r.differences() == kept)
