@@ -48,9 +48,9 @@ class Kind(enum.IntEnum):
     begins; the controller then sends the state, and again when its generation has changed."""
     CERTIFICATES_ENDED = 20
     """Body: serials of expired or revoked certificates, separated by spaces."""
-    # Between the controller and the HTTP server.
-    MESSAGE = 32
-    """Body: a ControllerMessage or an HttpServerMessage."""
+    # Between the controller and the HTTP server, in both directions.
+    HTTP_SERVER = 32
+    """Body: a ControllerMessage or an HttpServerMessage. Their connection has no other kind."""
 
 
 BUFFER_BYTES = 1 << 18
@@ -77,7 +77,7 @@ class Frame(NamedTuple):
 
 
 def encode_message(message: Message) -> bytes:
-    return Frame(Kind.MESSAGE, body=message.SerializeToString()).encode()
+    return Frame(Kind.HTTP_SERVER, body=message.SerializeToString()).encode()
 
 
 def read_frame(stream: io.BufferedIOBase | io.BufferedReader[Any]) -> Frame | None:
