@@ -22,7 +22,7 @@ BODY_SECONDS = 30.0
 
 
 class Execution(enum.Enum):
-    """Path of a request. `execution_of` chooses it, and LoginGate DIRECTORY_LOGIN."""
+    """Path of execution of a request. `execution_of` chooses it, and LoginGate DIRECTORY_LOGIN."""
 
     READ = "read"
     """The HTTP server process handles the request on a read thread."""
@@ -34,10 +34,11 @@ class Execution(enum.Enum):
     current batch. Views that do nothing slow declare it (`ApplianceView.inline_write`): threads
     that take turns wait longer for the GIL than they work."""
     RENEWAL = "renewal"
+    """As WRITE, on threads of its own (`ApplianceView.renewal_methods`)."""
     LOGIN = "login"
+    """As WRITE, on threads of its own (`ApplianceView.login_methods`)."""
     PROVIDER = "provider"
-    """As WRITE, on threads of their own (`ApplianceView.renewal_methods`, `login_methods` and
-    `provider_methods`)."""
+    """As WRITE, on threads of its own (`ApplianceView.provider_methods`)."""
     DIRECTORY_LOGIN = "directory_login"
     """A LOGIN whose password the directory checks, on threads of its own (login_gate.py)."""
 
