@@ -14,7 +14,8 @@ import pytest
 import uvloop
 
 from appliance.api.client_connection import connection_of
-from appliance.http import acceptor, connection, request
+from appliance.http import acceptor, connection
+from appliance.http import request as http_request
 from appliance.http.acceptor import Acceptor
 from appliance.http.application import application
 from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
@@ -197,7 +198,7 @@ def test_long_request_is_not_closed(tmp_path: Path) -> None:
 def test_request_whose_body_arrives_slowly_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(http_request, "BODY_SECONDS", 0.3)
     head = b"POST /api/v1/enrol HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
 
     async def drip(port: Port) -> None:
