@@ -142,9 +142,6 @@ def load_reservations() -> list[Reservation]:
 SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]
 """GPUs of each pool, active allocations and rules."""
 QueuedAllocations = dict[UUID, tuple[Allocation, PendingAllocation]]
-QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
-RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
-"""Without the state: SQLite would scan all active allocations."""
 
 
 def load_snapshot(
@@ -191,6 +188,11 @@ def pending_allocations(
     return {a.pk: (a, pending) for a, pending in found}
 
 
+QUEUED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(state=AllocationState.QUEUED))
+RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_at__isnull=False))
+"""Without the state: SQLite would scan all active allocations."""
+
+
 def waiting_allocations() -> list[Allocation]:
     """Return the requests in the queue, and the active allocations that wait to grow.
 
@@ -208,6 +210,7 @@ def waiting_allocations() -> list[Allocation]:
 
 
 def placement_request(a: Allocation) -> Request:
+    """Return what an allocation requests, for a placement or for a comparison with its size."""
     return Request(
         a.gpu_count,
         a.percent,
