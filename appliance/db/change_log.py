@@ -206,17 +206,8 @@ def apply(change: Change) -> None:
         reader(change)
 
 
-def _commit(change: Change) -> None:
-    global _sequence
-    _open.changes.clear()
-    apply(change)
-    with _lock:
-        _sequence += 1
-        for reader in list(_subscriptions.all_committed):
-            reader(_sequence, change)
-
-
 def to_message(sequence: int, change: Change) -> pb.ControllerMessage:
+    """Encode a change, with its sequence number, for the HTTP server."""
     removal = None
     if change.removal is not None:
         audience = change.removal.audience
@@ -237,6 +228,7 @@ def to_message(sequence: int, change: Change) -> pb.ControllerMessage:
 
 
 def from_message(message: pb.Change) -> Change:
+    """Decode a change of the controller, without its sequence number."""
     removal = None
     if message.HasField("removal"):
         projects = frozenset(UUID(bytes=p) for p in message.removal.projects)
@@ -244,3 +236,13 @@ def from_message(message: pb.Change) -> Change:
             message.removal.privilege, None if message.removal.any_project else projects
         )
     return Change(Topic(message.topic), UUID(bytes=message.object_id), removal)
+
+
+def _commit(change: Change) -> None:
+    global _sequence
+    _open.changes.clear()
+    apply(change)
+    with _lock:
+        _sequence += 1
+        for reader in list(_subscriptions.all_committed):
+            reader(_sequence, change)
