@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import orjson
 from django.db.models import Model
 from rest_framework import serializers
-from rest_framework.serializers import Serializer
 
 from appliance.api.encoding import encode_json, format_timestamp
 
@@ -82,19 +81,19 @@ def source_reader(source: str) -> Reader:
 
 
 @lru_cache
-def shared_serializer(serializer: type[Serializer[Any]]) -> Serializer[Any]:
+def shared_serializer(serializer: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
     """Return one instance per class: building its fields costs more than serializing a row."""
     made = serializer()
     _ = made.fields
     return made
 
 
-def fields_of(serializer: type[Serializer[Any]]) -> list[str]:
+def fields_of(serializer: type[serializers.Serializer[Any]]) -> list[str]:
     return [str(name) for name in shared_serializer(serializer).fields]
 
 
 def serialize(
-    serializer: type[Serializer[Any]], row: Any, names: tuple[str, ...] | None = None
+    serializer: type[serializers.Serializer[Any]], row: Any, names: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
     """Return the fields of a row: those with these names, or all."""
     shared = shared_serializer(serializer)
