@@ -256,7 +256,7 @@ def test_rows_that_cannot_be_read_are_read_at_each_poll_and_logged_once(
         read.append(node_id)
         raise DatabaseError("database disk image is malformed")
 
-    monkeypatch.setattr(desired_state_sender, "build_desired_state", fail)
+    monkeypatch.setattr(desired_state, "build_desired_state", fail)
     change(sender, bad)
     writer.run_all()
     for _ in range(3):
