@@ -14,9 +14,9 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.allocations import defragment, forecast
+from appliance.allocations.active_allocations import load_active_allocations
 from appliance.allocations.models import Allocation
 from appliance.allocations.snapshot import SchedulerSnapshot
-from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.allocations.snapshot_loader import load_snapshot
 from appliance.api.views import ApplianceView

@@ -20,9 +20,9 @@ from uuid import UUID
 from django.conf import settings
 
 from appliance.accounts.models import Department, Project, User
+from appliance.allocations.active_allocations import load_active_allocations
 from appliance.allocations.placement import GpuCapacity, PackedGpus
 from appliance.allocations.snapshot import ActiveAllocations
-from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.allocations.snapshot_gpus import apply_reachability, load_gpus, load_pool_gpus
 from appliance.allocations.snapshot_loader import Rules, SchedulerState, load_rules
 from appliance.db import change_log

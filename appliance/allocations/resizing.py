@@ -14,12 +14,12 @@ from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.tasks import task_end, task_start
+from appliance.allocations.active_allocations import load_sized_partitions
 from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Request
 from appliance.allocations.sizes import SizedPartition, growth
-from appliance.allocations.snapshot_allocations import load_sized_partitions
 from appliance.allocations.snapshot_loader import placement_request
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log

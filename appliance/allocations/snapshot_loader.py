@@ -10,6 +10,11 @@ from uuid import UUID
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
+from appliance.allocations.active_allocations import (
+    load_active_allocations,
+    load_sized_partitions,
+    quota_subjects,
+)
 from appliance.allocations.models import IN_PROGRESS, Allocation, AllocationState
 from appliance.allocations.placement import ComputeMode, GpuCapacity, Policy, Request
 from appliance.allocations.sizes import SizedPartition, can_grow, growth, growth_percent
@@ -21,11 +26,6 @@ from appliance.allocations.snapshot import (
     Reservation,
     SchedulerSnapshot,
     Subject,
-)
-from appliance.allocations.snapshot_allocations import (
-    load_active_allocations,
-    load_sized_partitions,
-    quota_subjects,
 )
 from appliance.allocations.snapshot_gpus import load_pool_gpus, parse_version
 from appliance.db.prepared import Select

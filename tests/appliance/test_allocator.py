@@ -29,6 +29,7 @@ from hypothesis.stateful import (
 from appliance.accounts.models import Project, Role, RoleBinding, User
 from appliance.activity.models import Task
 from appliance.allocations import eviction, lifecycle, models, scheduler, services, suspending
+from appliance.allocations.active_allocations import load_active_allocations
 from appliance.allocations.grants import load_partitions
 from appliance.allocations.index import Index, index
 from appliance.allocations.models import (
@@ -41,7 +42,6 @@ from appliance.allocations.models import (
 )
 from appliance.allocations.placement import GpuCapacity
 from appliance.allocations.resize_requests import resize
-from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.allocations.snapshot_loader import load_rules
 from appliance.allocations.suspension_requests import resume, suspend

@@ -13,8 +13,8 @@ from django.utils import timezone
 from appliance.accounts.models import Project
 from appliance.activity.models import Event
 from appliance.allocations import grants, lifecycle, queries, services
+from appliance.allocations.active_allocations import load_active_allocations
 from appliance.allocations.models import Allocation, AllocationState, Partition
-from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.db.prepared import Select, Update, insert
 from appliance.inventory.models import Gpu, Node
 from tests.appliance.conftest import Cast
