@@ -2,7 +2,7 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Feed, openFeed, parsePosition } from "./feed";
-import { readMerged } from "./queries";
+import { readMerged } from "./rows";
 
 /** WebSocket whose server side is the test. */
 class FakeSocket {

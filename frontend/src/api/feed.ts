@@ -2,16 +2,8 @@
 // depends on it: the actions of its object, and the capacity. After a gap, everything is invalidated.
 import type { QueryClient } from "@tanstack/react-query";
 import { CapacityReader } from "./capacityReader";
-import {
-  type Fresh,
-  type Kind,
-  type Row,
-  isKind,
-  merged,
-  note,
-  noteWhileRead,
-  rowsQuery,
-} from "./queries";
+import { isKind, rowsQuery } from "./queries";
+import { type Fresh, type Kind, type Row, merged, note, noteWhileRead } from "./rows";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
 
 interface Change {

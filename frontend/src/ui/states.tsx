@@ -13,7 +13,8 @@ import { type UseQueryResult, useQueries } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Problem } from "../api/client";
-import { type Kind, rowsQuery, useLoaded } from "../api/queries";
+import { rowsQuery, useLoaded } from "../api/queries";
+import type { Kind } from "../api/rows";
 import { t } from "../text/text";
 
 interface StateBlockProps {

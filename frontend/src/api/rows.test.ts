@@ -1,6 +1,5 @@
-// @vitest-environment jsdom
 import { expect, test } from "vitest";
-import { limitRows } from "./queries";
+import { limitRows } from "./rows";
 
 const ended = (n: number) =>
   Array.from({ length: n }, (_, i) => ({ id: `${i}`, state: "released" }));
