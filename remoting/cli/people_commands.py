@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli import api as rest
-from remoting.cli.api_fields import fields_of
 from remoting.cli.collection_commands import Collection
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm, confirm_deletion
@@ -49,8 +48,7 @@ GroupOption = Annotated[str, typer.Option(help="Name of a group.")]
 PrivilegeOption = Annotated[
     list[str], typer.Option("--privilege", help="Name of a privilege. Can be repeated.")
 ]
-PLACES = [*fields_of("role-bindings", "role", "user", "group")]
-binding_options = field_options("role-bindings", "role", absent="")
+PLACES = ["project", "department", "site", "node", "gpu", "pool"]
 LIVE_STATES = ("queued", "preparing", "active", "suspended")
 BINDING_COLUMNS = ["role", "user", "group", "place", "id"]
 
@@ -189,15 +187,31 @@ def role_set(name: str, privilege: PrivilegeOption, **values: Any) -> None:
     api.request("PATCH", path_of(api, "roles", name), {"privileges": privilege} | values)
 
 
+def filter_of(kind: str) -> Any:
+    """Return the option that selects role bindings by the name of an object."""
+    return typer.Option(help=f"Name of a {kind}.", autocompletion=complete_names(f"{kind}s"))
+
+
 @binding_app.command("list")
-@binding_options
-def binding_list(output: Output = "table", **filters: Any) -> None:
-    """List role bindings."""
+def binding_list(
+    user: Annotated[str, filter_of("user")] = "",
+    group: Annotated[str, filter_of("group")] = "",
+    project: Annotated[str, filter_of("project")] = "",
+    department: Annotated[str, filter_of("department")] = "",
+    site: Annotated[str, filter_of("site")] = "",
+    node: Annotated[str, filter_of("node")] = "",
+    gpu: Annotated[str, typer.Option(help="NODE/INDEX of a GPU.")] = "",
+    pool: Annotated[str, filter_of("pool")] = "",
+    output: Output = "table",
+) -> None:
+    """List role bindings, those of the given user, group or place if there is one."""
+    place = given(project=project, department=department, site=site, node=node, gpu=gpu, pool=pool)
+    filters = given(user=user, group=group) | place
     show_bindings(client().items("role-bindings", **filters), output)
 
 
 @binding_app.command("create")
-@binding_options
+@field_options("role-bindings", "role", absent="")
 def binding_create(role: RoleName, **values: Any) -> None:
     """Bind a role at one place and print the id. Without a place it holds everywhere."""
     typer.echo(client().request("POST", "role-bindings", {"role": role} | values)["id"])

@@ -48,7 +48,6 @@ COMMANDS: dict[str, tuple[str, set[str]]] = {
     "role create": ("roles", set()),
     "role set": ("roles", set()),
     "role-binding create": ("role-bindings", set()),
-    "role-binding list": ("role-bindings", {"output"}),
     "site create": ("sites", set()),
     "site set": ("sites", {"name", "output"}),
 }
@@ -92,6 +91,12 @@ def test_help_tells_what_a_field_means_and_takes() -> None:
     assert texts["--fallback"].endswith(' in order. Can be repeated; "" clears the list.')
     assert texts["--max-idle"].startswith("Time without a launch or copy until eviction")
     assert all(texts.values())
+
+
+def test_filters_of_role_bindings_do_not_tell_what_a_new_one_does() -> None:
+    texts = {option.opts[0]: option.help for option in options_of("role-binding list")}
+    assert texts["--project"] == "Name of a project."
+    assert set(texts) == {*(option.opts[0] for option in options_of("role-binding create")), "-o"}
 
 
 @pytest.mark.parametrize("command", ["quota set --limit", "alarm-definition set --clear-threshold"])
