@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from typing import Any
 
 import typer
@@ -37,16 +37,16 @@ def field_options(
 ) -> Callable[[Command], Command]:
     """Give a command an option for each field of a collection but those in `without` and maps.
 
-    The command takes the values that were given, by the names of the fields, as `**values`. A field
-    that is a parameter of its own gets no other option. `flags` are the names of switches that are
-    not called like their field. `absent` is the value of a text that is not given: with "" the
-    command refuses empty texts (`empty_values.py`).
+    The command takes the values that were given, by the names of the fields, as `**values`.
+    `without` names the fields that are parameters of the command. `flags` are the names of switches
+    that are not called like their field. `absent` is the value of a text that is not given: with ""
+    the command refuses empty texts (`empty_values.py`).
     """
     names = {"name": "--name", **(flags or {})}
 
     def decorate(command: Command) -> Command:
         found = signature(command, eval_str=True)
-        fields = settable(fields_of(collection, *without), found)
+        fields = plain_fields(fields_of(collection, *without))
         options = [option_for(name, s, names.get(name), absent) for name, s in fields.items()]
 
         @wraps(command)
@@ -69,13 +69,9 @@ def field_options(
     return decorate
 
 
-def settable(fields: Mapping[str, Schema], command: Signature) -> dict[str, Schema]:
-    """Return the fields that are no map and no parameter of the command."""
-    return {
-        name: schema
-        for name, schema in fields.items()
-        if schema["type"] != "object" and parameter_of(name) not in command.parameters
-    }
+def plain_fields(fields: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the fields that are no map."""
+    return {name: schema for name, schema in fields.items() if schema["type"] != "object"}
 
 
 def option_for(name: str, schema: Schema, flag: str | None, absent: str | None) -> Parameter:

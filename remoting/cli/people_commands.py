@@ -171,20 +171,18 @@ def group_remove(
 
 
 @ROLES.app.command("create")
-@field_options("roles", "name")
-def role_create(name: str, privilege: PrivilegeOption, **values: Any) -> None:
+def role_create(name: str, privilege: PrivilegeOption) -> None:
     """Add a role and print its id."""
-    body = {"name": name, "privileges": privilege} | values
+    body = {"name": name, "privileges": privilege}
     typer.echo(client().request("POST", "roles", body)["id"])
 
 
 @ROLES.app.command("set")
-@field_options("roles", "name")
 @ROLES.named
-def role_set(name: str, privilege: PrivilegeOption, **values: Any) -> None:
+def role_set(name: str, privilege: PrivilegeOption) -> None:
     """Replace the privileges of a role."""
     api = client()
-    api.request("PATCH", path_of(api, "roles", name), {"privileges": privilege} | values)
+    api.request("PATCH", path_of(api, "roles", name), {"privileges": privilege})
 
 
 def filter_of(kind: str) -> Any:

@@ -100,7 +100,6 @@ def reservation_list(output: Output = "table") -> None:
 
 
 @reservation_app.command("create")
-@field_options("reservations", "name")
 def reservation_create(
     name: str,
     starts_at: Annotated[
@@ -117,7 +116,6 @@ def reservation_create(
         bool,
         typer.Option("--allow-pending", help="Reserve more GPUs than the pool has at present."),
     ] = False,
-    **values: Any,
 ) -> None:
     """Reserve GPUs of a pool for a project and print the reservation's id."""
     body = {
@@ -129,7 +127,6 @@ def reservation_create(
         "starts_at": starts_at,
         "ends_at": ends_at,
         "allow_pending": allow_pending,
-        **values,
     }
     typer.echo(client().request("POST", "reservations", body)["id"])
 

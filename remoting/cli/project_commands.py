@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from remoting.cli.collection_commands import Collection
-from remoting.cli.field_options import field_options
 from remoting.cli.object_ids import path_of
 from remoting.cli.output import Output, client, show_one
 
@@ -27,23 +26,19 @@ DEPARTMENTS.deletes(". Fails while it has projects.", "its quota and role bindin
 
 
 @PROJECTS.app.command("create")
-@field_options("projects", "name")
 def project_create(
     name: str,
     department: Annotated[str, typer.Option(help="Name of its department.")] = "",
-    **values: Any,
 ) -> None:
     """Create a project and print its id."""
-    body = {"name": name, "department": department} | values
+    body = {"name": name, "department": department}
     typer.echo(client().request("POST", "projects", body)["id"])
 
 
 @PROJECTS.app.command("set")
-@field_options("projects", "name")
 @PROJECTS.named
-def project_set(name: str, department: str, output: Output = "table", **values: Any) -> None:
+def project_set(name: str, department: str, output: Output = "table") -> None:
     """Move a project to a department; "" for none."""
     api = client()
-    changes = {"department": department} | values
-    row = api.request("PATCH", path_of(api, "projects", name), changes)
+    row = api.request("PATCH", path_of(api, "projects", name), {"department": department})
     show_one(row, PROJECTS.columns, output)
