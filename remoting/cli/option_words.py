@@ -83,7 +83,8 @@ def place_of(pointer: str, names: dict[str, str]) -> str:
 
 
 def option_of(field: str, names: dict[str, str]) -> str | None:
-    return names.get(field) or names.get(parameter_of(field))
+    """Return the option that sets a field. `NAME` of `set` is that of the object as it was."""
+    return names.get(parameter_of(field)) or names.get(field)
 
 
 def parameter_of(field: str) -> str:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
 NEEDED = {
     "alarm-definition": ["--object-kind", "node", "--condition", "state", "--state", "unreachable"],
     "role": ["--privilege", "audit.read"],
+    "user": ["-o", "json"],
 }
 """Options that a new object needs."""
 
@@ -28,11 +29,11 @@ def shown(busbar: Busbar, kind: str, name: str) -> Any:
 def create(busbar: Busbar, kind: str) -> str:
     done = busbar(kind, "create", "seven", *NEEDED.get(kind, []))
     assert (done.status, done.err) == (0, ""), done
-    return done.out.strip()
+    return str(json.loads(done.out)["id"]) if kind == "user" else done.out.strip()
 
 
 @pytest.mark.parametrize(
-    "kind", ["alarm-definition", "department", "group", "pool", "project", "role", "site"]
+    "kind", ["alarm-definition", "department", "group", "pool", "project", "role", "site", "user"]
 )
 def test_object_is_created_listed_shown_and_deleted(busbar: Busbar, kind: str) -> None:
     made = create(busbar, kind)
@@ -66,6 +67,14 @@ def test_option_name_renames_and_others_keep_their_values(busbar: Busbar, kind: 
     assert (row["name"], row["notes"]) == ("eight", "by the river")
     assert busbar(kind, "set", "eight", "--notes", "").status == 0
     assert shown(busbar, kind, "eight")["notes"] == ""
+
+
+def test_refused_new_name_is_told_by_its_option(busbar: Busbar) -> None:
+    create(busbar, "site")
+    refused = busbar("site", "set", "seven", "--name", "x" * 5000)
+    assert refused.status and "--name: " in refused.err, refused
+    refused = busbar("site", "create", "x" * 5000)
+    assert refused.status and "NAME: " in refused.err, refused
 
 
 def test_new_alarm_definition_is_a_warning_unless_it_is_told(busbar: Busbar) -> None:
