@@ -10,7 +10,7 @@ from typing import Any
 from remoting.cli.errors import EXIT_USAGE, ApiError
 from remoting.cli.option_words import shown_name
 
-FREE_TEXTS = frozenset({"email", "name", "notes", "text"})
+FREE_TEXTS = frozenset({"name", "text"})
 """Parameters for which an empty text is a value. Those with the default None are cleared by it."""
 
 
