@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from remoting.cli.api import Api
-from remoting.cli.api_fields import fields_of
+from remoting.cli.api_fields import readable_fields_of
 from remoting.cli.collection_commands import Collection
-from remoting.cli.sheet import Related, Row
 
 COLUMNS = ["name", "enabled", "severity", "object_kind", "condition", "is_builtin"]
-MORE = ["threshold", "site", "node", "gpu", "pool", "id"]
-OTHERS = fields_of("alarm-definitions", *COLUMNS, "webhook_secret")
+WIDE = ["threshold", "site", "node", "gpu", "pool", "id"]
+MORE_FIELDS = readable_fields_of("alarm-definitions", *COLUMNS)
 DEFINITIONS = Collection(
     "alarm-definitions",
     "Manage what raises alarms, where, and what is done then.",
     COLUMNS,
-    MORE,
-    [*COLUMNS[1:], *OTHERS, "webhook_secret_is_set", "id"],
+    WIDE,
+    [*COLUMNS[1:], *MORE_FIELDS, "webhook_secret_is_set", "id"],
     {
         "enabled": "--enable/--disable",
         "enters_maintenance": "--enter-maintenance/--no-maintenance",
@@ -26,14 +24,9 @@ DEFINITIONS.creates(
     "Create an alarm definition, a warning without --severity, and print its id.",
     severity="warning",
 )
-DEFINITIONS.changes(columns=[*COLUMNS, *MORE])
+DEFINITIONS.changes(columns=[*COLUMNS, *WIDE])
 DEFINITIONS.deletes(
-    " and clear its alarms. Those of the product can be disabled.",
+    "Delete an alarm definition and clear its alarms. Those of the product can be disabled.",
     "its rules; its alarms are cleared",
 )
-
-
-@DEFINITIONS.shows
-def definition_show(api: Api, definition: Row) -> list[Related]:
-    """Show an alarm definition."""
-    return []
+DEFINITIONS.shows()

@@ -25,6 +25,12 @@ def fields_of(collection: str, *without: str) -> dict[str, Schema]:
     return {name: schema for name, schema in properties.items() if name not in without}
 
 
+def readable_fields_of(collection: str, *without: str) -> dict[str, Schema]:
+    """Return the fields that responses have, too: a secret is only set."""
+    fields = fields_of(collection, *without)
+    return {name: schema for name, schema in fields.items() if not schema.get("writeOnly")}
+
+
 def required_of(collection: str) -> list[str]:
     """Return the fields that a new object needs."""
     found: list[str] = forms()[collection]["required"]

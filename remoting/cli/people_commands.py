@@ -71,7 +71,7 @@ def show_bindings(bindings: list[dict[str, Any]], output: str) -> None:
 
 USERS.lists()
 USERS.deletes(
-    ". Prefer `busbar user set NAME --inactive`, which keeps the history.",
+    "Delete a user. Prefer `busbar user set NAME --inactive`, which keeps the history.",
     lambda api, name: (
         f"tokens, roles and the history of {count_allocations(api, name)} allocations"
     ),
@@ -80,11 +80,11 @@ GROUPS.lists()
 GROUPS.creates()
 GROUPS.renames()
 GROUPS.deletes(
-    ". Its members stay.",
+    "Delete a group. Its members stay.",
     lambda api, name: f"{len(api.items('role-bindings', group=name))} role bindings",
 )
 ROLES.lists("List the built-in and the added roles with their privileges.")
-ROLES.deletes(". Fails while it is bound.", "its list of privileges")
+ROLES.deletes("Delete a role. Fails while it is bound.", "its list of privileges")
 
 
 @USERS.app.command("create")

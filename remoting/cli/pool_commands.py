@@ -38,7 +38,7 @@ POOLS.lists()
 POOLS.creates()
 POOLS.changes("name")
 POOLS.deletes(
-    ". Fails while it contains GPUs or allocations use it.",
+    "Delete a pool. Fails while it contains GPUs or allocations use it.",
     lambda api, name: f"its settings and {len(api.items('reservations', pool=name))} reservations",
 )
 

@@ -14,7 +14,8 @@ PROJECTS = Collection("projects", "Manage projects.")
 PROJECTS.lists("List the projects that are visible to you.")
 PROJECTS.renames()
 PROJECTS.deletes(
-    " with its history, quota and role bindings.", "its history, quota and role bindings"
+    "Delete a project with its history, quota and role bindings.",
+    "its history, quota and role bindings",
 )
 DEPARTMENTS = Collection(
     "departments", "Manage departments: groups of projects with a common quota."
@@ -22,7 +23,9 @@ DEPARTMENTS = Collection(
 DEPARTMENTS.lists()
 DEPARTMENTS.creates()
 DEPARTMENTS.renames()
-DEPARTMENTS.deletes(". Fails while it has projects.", "its quota and role bindings")
+DEPARTMENTS.deletes(
+    "Delete a department. Fails while it has projects.", "its quota and role bindings"
+)
 
 
 @PROJECTS.app.command("create")

@@ -10,4 +10,4 @@ SITES.creates(
     "Create a site and print its id. Assign nodes with `busbar node set NODE --site NAME`."
 )
 SITES.changes()
-SITES.deletes(". Fails while nodes are assigned to it.", "its notes")
+SITES.deletes("Delete a site. Fails while nodes are assigned to it.", "its notes")
