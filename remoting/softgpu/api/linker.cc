@@ -66,9 +66,11 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   if (!image || l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = link_ptx(l->inputs, l->max_registers);
   std::string errors;
-  if (check_names(*l, errors) == jit::Status::invalid_ptx) {
+  jit::Status status = check_names(*l, errors);
+  if (status == jit::Status::invalid_ptx || status == jit::Status::undefined_names) {
     l->logs.write(errors);
-    return CUDA_ERROR_INVALID_PTX;
+    // NVIDIA's driver has no error of its own for an undefined name: its log names it.
+    return status == jit::Status::invalid_ptx ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_UNKNOWN;
   }
   l->logs.write(l->logs.want_errors() ? driver()->compiler.examine(l->joined) : "");
   *image = l->joined.data();

@@ -20,7 +20,8 @@ enum class Status : uint32_t {
   not_supported = 2,
   compiler_failed = 3,
   unknown_kernel = 4,
-  limit_exceeded = 5  // of time or memory
+  limit_exceeded = 5,  // of time or memory
+  undefined_names = 6
 };
 
 // Little-endian fields in order. Reading past the end sets `bad` and returns zeros.

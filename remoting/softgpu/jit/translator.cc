@@ -90,8 +90,9 @@ std::string encode(const emit::KernelSource& kernel) {
 
 Reply resolve(const ptx::Module& module) {
   std::string text;
-  for (auto& name : emit::undefined_names(module)) text += "undefined reference to " + name + "\n";
-  return {text.empty() ? Status::ok : Status::invalid_ptx, text};
+  for (auto& name : emit::undefined_names(module))
+    text += "error   : Undefined reference to '" + name + "'\n";
+  return {text.empty() ? Status::ok : Status::undefined_names, text};
 }
 
 Reply translate(const ptx::Module& module, const std::string& name) {
