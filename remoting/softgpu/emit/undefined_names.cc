@@ -21,20 +21,12 @@ void add_used(const ptx::Operand& o, const Names& declared, Names& used) {
   for (auto& e : o.elements) add_used(e, declared, used);
 }
 
-// Registers, labels, parameters and variables of a function hide names of the module.
-bool hides(const ptx::Function& f, const std::string& name) {
-  for (auto* list : {&f.params, &f.returns, &f.variables})
-    for (auto& v : *list)
-      if (v.name == name) return true;
-  return f.registers.count(name) || f.labels.count(name);
-}
-
 Names used_by(const ptx::Function& f, const Names& declared) {
   Names used;
   for (auto& ins : f.body)
     for (auto* list : {&ins.operands, &ins.call_returns, &ins.call_arguments})
       for (auto& o : *list) add_used(o, declared, used);
-  std::erase_if(used, [&](auto& name) { return hides(f, name); });
+  std::erase_if(used, [&](auto& name) { return f.declares(name); });
   return used;
 }
 

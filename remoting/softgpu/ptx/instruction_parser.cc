@@ -5,7 +5,7 @@
 namespace softgpu::ptx {
 
 constexpr size_t kMaxVectorElements = 8, kMaxAddressElements = 3;
-constexpr int kMaxDepth = 4;  // of brackets in an operand
+constexpr int kMaxOperandDepth = 4;  // of brackets in an operand
 
 Instruction InstructionParser::parse() {
   Instruction ins;
@@ -75,7 +75,7 @@ Operand InstructionParser::simple_operand() {
 }
 
 Operand InstructionParser::nested(Operand (InstructionParser::*parse)()) {
-  if (++depth_ > kMaxDepth) cursor_.refuse("operands are nested more than 4 levels deep");
+  if (++depth_ > kMaxOperandDepth) cursor_.refuse("operands are nested more than 4 levels deep");
   Operand o = (this->*parse)();
   --depth_;
   return o;

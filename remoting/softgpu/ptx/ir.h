@@ -136,6 +136,14 @@ struct Function {
   std::map<std::string, std::vector<std::string>> branch_targets;  // lists of brx.idx
   std::set<std::string> call_lists;  // labels of .callprototype and .calltargets
   uint32_t max_threads = 1024;       // of a thread block
+  // Return whether it declares a register, label, parameter or variable, which hides what the
+  // module calls so.
+  bool declares(const std::string& word) const {
+    for (auto* list : {&params, &returns, &variables})
+      for (auto& v : *list)
+        if (v.name == word) return true;
+    return registers.count(word) || labels.count(word);
+  }
 };
 
 struct Module {

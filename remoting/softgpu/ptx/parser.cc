@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "softgpu/ptx/aliases.h"
 #include "softgpu/ptx/array_elements.h"
 #include "softgpu/ptx/directive_parser.h"
 #include "softgpu/ptx/function_parser.h"
@@ -28,6 +29,7 @@ class ModuleParser {
 
   Module parse() {
     while (!cursor_.at_end()) top_level();
+    resolve_aliases(module_, aliases_);
     resolve_elements(module_);
     return std::move(module_);
   }
@@ -42,6 +44,7 @@ class ModuleParser {
   void skip_section_data();
   void linked_item();
   void check_module_variable(const Variable& v, const std::string& linkage) const;
+  bool prevails(const std::string& name, bool is_defined, bool weak);
   void declare(Function f, bool weak);
   void declare(Variable v, bool weak);
 
@@ -49,6 +52,8 @@ class ModuleParser {
   Module module_;
   std::set<std::string> seen_;               // directives
   std::map<std::string, size_t> variables_;  // by name, to the index in module_
+  std::set<std::string> weak_;               // names whose definition another one may replace
+  std::vector<Alias> aliases_;
 };
 
 // The directives that a module has once.
@@ -103,11 +108,15 @@ void ModuleParser::target() {
 
 // `.alias a, b;` of two functions
 void ModuleParser::alias() {
+  int line = cursor_.current().line;
   cursor_.take();
   std::string name = cursor_.word();
   cursor_.expect(",");
-  if (!module_.function(name) || !module_.function(cursor_.word()))
-    cursor_.refuse("an alias names no function");
+  std::string aliasee = cursor_.word();
+  const Function *f = module_.function(name), *g = module_.function(aliasee);
+  if (!f || !g || f->entry) cursor_.refuse("an alias names no function");
+  if (!agree(*f, *g)) cursor_.refuse("alias " + name + " has other parameters than " + aliasee);
+  aliases_.push_back({name, aliasee, line});
   cursor_.expect(";");
 }
 
@@ -179,30 +188,39 @@ void ModuleParser::linked_item() {
   cursor_.expect(";");
 }
 
-// Add a variable or complete its declaration. A weak definition is dropped if there is another one.
+// Return whether a definition of a name takes the place of what is known of it. A weak definition
+// is dropped if there is another one.
+bool ModuleParser::prevails(const std::string& name, bool is_defined, bool weak) {
+  if (!is_defined && weak) weak_.insert(name);
+  if (!is_defined || weak) return !is_defined;
+  return weak_.erase(name) > 0;
+}
+
+// Add a variable or complete its declaration.
 void ModuleParser::declare(Variable v, bool weak) {
   auto [it, fresh] = variables_.emplace(v.name, module_.variables.size());
-  if (fresh) {
+  bool is_defined = !fresh && !module_.variables[it->second].external;
+  bool is_used = !v.external && prevails(v.name, is_defined, weak);
+  if (fresh)
     module_.variables.push_back(std::move(v));
-    return;
-  }
-  Variable& known = module_.variables[it->second];
-  if (known.external && !v.external)
-    known = std::move(v);
+  else if (is_used)
+    module_.variables[it->second] = std::move(v);
   else if (!v.external && !weak)
     cursor_.refuse("variable " + v.name + " is declared twice");
 }
 
-// Add a function or complete its declaration. A weak definition is dropped if there is another one.
+// Add a function or complete its declaration.
 void ModuleParser::declare(Function f, bool weak) {
   if (variables_.count(f.name)) cursor_.refuse(f.name + " is a function and a variable");
   auto it = std::find_if(module_.functions.begin(), module_.functions.end(),
                          [&](auto& g) { return g.name == f.name; });
-  if (it == module_.functions.end())
-    module_.functions.push_back(std::move(f));
-  else if (!agree(f, *it))
+  bool fresh = it == module_.functions.end();
+  if (!fresh && !agree(f, *it))
     cursor_.refuse("function " + f.name + " is declared with other parameters");
-  else if (f.defined && !it->defined)
+  bool is_used = f.defined && prevails(f.name, !fresh && it->defined, weak);
+  if (fresh)
+    module_.functions.push_back(std::move(f));
+  else if (is_used)
     *it = std::move(f);
   else if (f.defined && !weak)
     cursor_.refuse("function " + f.name + " is defined twice");

@@ -46,6 +46,23 @@ static const struct {
      {HEAD ".extern .func (.param .b64 p) malloc(.param .b64 n);\n" KERNEL(
          "{ .param .b64 n; .param .b64 m; mov.u64 %rd1, 8; st.param.b64 [n], %rd1; "
          "call (m), malloc, (n); } mov.u32 %r3, 42;")}},
+    {"an alias of a function",
+     {HEAD RETURNS "\n{ mov.u32 r, 42; ret; }\n.visible .func (.reg .u32 r) other();\n"
+                   ".alias other, second;\n",
+      HEAD ".extern .func (.reg .u32 r) other();\n" KERNEL("call (%r3), other, ();")}},
+    {"the address of an alias",
+     {HEAD RETURNS "\n{ mov.u32 r, 42; ret; }\n.visible .func (.reg .u32 r) other();\n"
+                   ".alias other, second;\n.global .u64 f = other;\n" KERNEL(
+                       ".reg .b64 g; .reg .pred same; ld.global.u64 %rd1, [f]; mov.u64 g, second; "
+                       "setp.eq.u64 same, g, %rd1; mov.u32 %r3, 1; "
+                       "P: .callprototype (.reg .u32 r) _ (); @same call (%r3), %rd1, (), P;")}},
+    {"a weak function before another one",
+     {HEAD ".weak " RETURNS "\n{ mov.u32 r, 1; ret; }\n",
+      HEAD ".visible " RETURNS "\n{ mov.u32 r, 42; ret; }\n" KERNEL("call (%r3), second, ();"),
+      HEAD ".weak " RETURNS "\n{ mov.u32 r, 2; ret; }\n"}},
+    {"a weak variable before another one",
+     {HEAD ".weak .global .u32 x = 1;\n" KERNEL("ld.global.u32 %r3, [x];"),
+      HEAD ".visible .global .u32 x = 42;\n", HEAD ".weak .global .u32 x = 2;\n"}},
     {"a function whose prototype is visible",
      {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
       HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
