@@ -67,6 +67,7 @@ RACKS = {
     "name": {"type": "string", "description": "Name."},
     "height": {"type": ["integer", "null"], "minimum": 1, "description": "Height in units."},
     "labels": {"type": "object", "description": "Labels by key."},
+    "secret": {"type": "string", "description": "Key of its lock.", "writeOnly": True},
 }
 
 
@@ -119,18 +120,20 @@ def test_new_kind_has_its_fields_as_options_and_columns(monkeypatch: pytest.Monk
     known = api_fields.forms() | {"racks": {"required": ["name"], "properties": RACKS}}
     monkeypatch.setattr(api_fields, "forms", lambda: known)
     racks = Collection("racks", "Manage racks.")
-    racks.creates()
+    racks.creates(without=["secret"])
     racks.changes()
+    racks.shows()
     group: Any = typer.main.get_command(racks.app)
     texts = [group.help, *(command.help for command in group.commands.values())]
     assert texts == [
         "Manage racks.",
         "Create a rack and print its id.",
         "Change a rack. Options that are not given keep their values.",
+        "Show a rack.",
     ]
     helps = {option.opts[0]: option.help for option in options_in(group, "set")}
     assert helps["--height"] == "Height in units. `none` clears it."
-    assert set(helps) == {"--name", "--height", "-o"}
+    assert set(helps) == {"--name", "--height", "--secret", "-o"}
     assert [option.opts for option in options_in(group, "create")] == [["--height"]]
     assert (racks.columns, racks.wide) == (["name", "height", "id"], ["labels", "created_at"])
     assert racks.fields == ["height", "labels", "created_at", "id"]
