@@ -23,7 +23,7 @@ OTHER_REGISTRIES = ("register_guard",)  # of sections of the configuration, not 
 VALUE_PATHS = Path("docs/development/value-paths.md")
 """Lists the files of the path of each value in tables. `references` checks that they exist."""
 SIDES = ("appliance/", "nodes/", "remoting/launcher/")
-"""Where each file that names a value is on its path, or is named beside the table."""
+"""Folders whose files must be in the section of a value if they name its field."""
 PATH_FILE = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
@@ -61,7 +61,13 @@ def value_path(title: str) -> str:
 def missing(section: str, field: str, files: list[str]) -> list[str]:
     """Return the files that name the field of a section and are not named there."""
     found = [file for file in naming(field, files) if file.startswith(SIDES)]
-    return [file for file in found if f"`{re.sub('[.]h$', '.cc', file)}`" not in section]
+    return [file for file in found if f"`{source_of(file, files)}`" not in section]
+
+
+def source_of(file: str, files: list[str]) -> str:
+    """Return the C++ source of a header; any other file, or a header without a source, as it is."""
+    source = re.sub(r"\.h$", ".cc", file)
+    return source if source in files else file
 
 
 def lines(files: list[str]) -> int:
