@@ -13,6 +13,8 @@ from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+import appliance.urls  # noqa: F401 - registers all kinds
+from appliance.accounts import actions
 from appliance.accounts.models import (
     CustomRole,
     Department,
@@ -126,6 +128,7 @@ CREATORS: dict[str, Callable[[str], Model]] = {
     "tokens": lambda name: token_create(user=person(name), name="ci")[0],
     "users": person,
 }
+"""Functions that create an object of each kind but allocations."""
 
 
 def count_queries(client: Any, objects: Sequence[str]) -> int:
@@ -136,7 +139,7 @@ def count_queries(client: Any, objects: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("is_limited", [False, True])
-@pytest.mark.parametrize("kind", CREATORS)
+@pytest.mark.parametrize("kind", [k for k in actions.kinds() if k != "allocations"])
 def test_50_objects_take_as_many_queries_as_one(cast: Cast, kind: str, is_limited: bool) -> None:
     objects = [f"{kind}/{CREATORS[kind](f'n{number}').pk}" for number in range(50)]
     client, scopes = APIClient(), LIMITED if is_limited else []
