@@ -124,12 +124,12 @@ def help_of(name: str, schema: Schema) -> str:
     if name.endswith("_seconds"):
         text += " For example 90s, 8h or 7d."
     if is_clearable(name, schema):
-        text += " `none` clears it."
+        text += " `none` for no value."
     if schema["type"] == "array":
         text += (
             " Can be repeated."
             if schema.get("minItems")
-            else ' Can be repeated; "" clears the list.'
+            else ' Can be repeated; "" for an empty list.'
         )
     return text
 

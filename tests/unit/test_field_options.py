@@ -94,7 +94,7 @@ def test_help_tells_what_a_field_means_and_takes() -> None:
     texts = {option.opts[0]: option.help for option in options_of("pool set")}
     assert texts["--policy"].endswith(" Can be repeated.")
     assert "One of pack, spread, model_affinity, exclusive." in texts["--policy"]
-    assert texts["--fallback"].endswith(' in order. Can be repeated; "" clears the list.')
+    assert texts["--fallback"].endswith(' in order. Can be repeated; "" for an empty list.')
     assert texts["--max-idle"].startswith("Time without a launch or copy until eviction")
     assert all(texts.values())
 
@@ -105,11 +105,11 @@ def test_filters_of_role_bindings_do_not_tell_what_a_new_one_does() -> None:
     assert set(texts) == {*(option.opts[0] for option in options_of("role-binding create")), "-o"}
 
 
-@pytest.mark.parametrize("command", ["quota set --limit", "alarm-definition set --clear-threshold"])
-def test_help_tells_how_to_clear_a_number(command: str) -> None:
+@pytest.mark.parametrize("command", ["quota set --limit", "alarm-definition create --threshold"])
+def test_help_tells_how_a_number_has_no_value(command: str) -> None:
     name, _, option = command.rpartition(" ")
     texts = {found.opts[0]: found.help for found in options_of(name)}
-    assert texts[option].endswith(" `none` clears it.")
+    assert texts[option].endswith(" `none` for no value.")
 
 
 def test_new_kind_has_its_fields_as_options_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_new_kind_has_its_fields_as_options_and_columns(monkeypatch: pytest.Monk
         "Show a rack.",
     ]
     helps = {option.opts[0]: option.help for option in options_in(group, "set")}
-    assert helps["--height"] == "Height in units. `none` clears it."
+    assert helps["--height"] == "Height in units. `none` for no value."
     assert set(helps) == {"--name", "--height", "--secret", "-o"}
     assert [option.opts for option in options_in(group, "create")] == [["--height"]]
     assert (racks.columns, racks.wide) == (["name", "height", "id"], ["labels", "created_at"])
