@@ -165,8 +165,7 @@ def object_options(name: str, module: Json, form: Form) -> dict[str, Json]:
 def unset_option(form: Form) -> dict[str, Json]:
     """Return the option that empties numbers, if the module has such: null omits an option."""
     numbers = [f for f, s in form.fields.items() if f in form.changed and is_clearable(f, s)]
-    names = " and ".join(f"O({name})" for name in numbers)
-    text = f"Which of {names} an existing object loses."
+    text = "Numbers to remove from an existing object."
     return {"unset": LIST | {"description": text, "choices": numbers}} if numbers else {}
 
 

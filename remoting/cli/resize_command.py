@@ -37,7 +37,7 @@ ApplyTime = Annotated[
         "--wait",
         parser=parse_duration,
         metavar="DURATION",
-        help="Time to wait until the change is in force, for example 30s; 60s at most.",
+        help="Time to wait until the change is complete, for example 30s; 60s at most.",
     ),
 ]
 

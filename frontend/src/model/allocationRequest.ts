@@ -1,4 +1,4 @@
-// A request for GPUs from the values of the dialog, and the same as command, curl and Ansible.
+// A request for GPUs from the values of the dialog, and the same as a command line and for curl.
 import type { AllocationRequest, Schema } from "../api/client";
 import { labelsOf } from "./labels";
 import { quoted } from "./shellLine";

@@ -34,7 +34,7 @@ SETTLE_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class Slices:
-    """What a set of programs completed in each of its slices."""
+    """Work and busy time of a set of programs in each of its slices."""
 
     rates: list[float]
     """Rounds of each second."""
@@ -42,7 +42,7 @@ class Slices:
     """Percent of the time in which a process of the set had its GPU."""
 
     def of(self, other: Slices) -> float:
-        """Return the median of what these completed in proportion to the other ones."""
+        """Return the median of the ratios of these rates to those of the other set."""
         return median(a / b for a, b in zip(self.rates, other.rates, strict=True))
 
     @property
