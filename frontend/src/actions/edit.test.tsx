@@ -121,6 +121,29 @@ test("an emptied limit is sent as none", async () => {
   expect(sent.map(([body]) => body)).toEqual([{ max_idle_seconds: 0 }]);
 });
 
+test("a refused field is marked, and the message has its label", async () => {
+  const errors = [
+    { pointer: "/max_lifetime_seconds", message: "Too long." },
+    { pointer: "/fallbacks/0", message: "Not found." },
+    { pointer: "/version", message: "Unknown." },
+  ];
+  vi.mocked(api.PATCH).mockResolvedValueOnce(answer({ code: "invalid", errors }, 400) as never);
+  await editPool(POOL);
+  await type(LIFETIME, "90");
+  fireEvent.click(save());
+  const text = `${LIFETIME}: Too long. Fallback pools: Not found. version: Unknown.`;
+  expect(await screen.findByText(text)).toBeTruthy();
+  const marked = document.querySelectorAll<HTMLElement>("[aria-invalid=true]");
+  expect([...marked].map(({ id }) => id)).toEqual([
+    "field-fallbacks",
+    "field-max_lifetime_seconds",
+  ]);
+  const describing = (await box(LIFETIME)).getAttribute("aria-describedby") ?? "";
+  expect(document.getElementById(describing)?.textContent).toContain("Too long.");
+  fireEvent.click(save());
+  await closed();
+});
+
 test("a change by others of another field is kept, and no question is asked", async () => {
   await editPool(POOL);
   await type(LIFETIME, "90");

@@ -20,6 +20,17 @@ export type Capacity = Schemas["Capacity"];
 
 export type Schema<Name extends keyof Schemas> = Schemas[Name];
 
+interface FieldError {
+  pointer: string;
+  message: string;
+}
+
+interface ProblemBody {
+  code?: string;
+  detail?: string;
+  errors?: FieldError[];
+}
+
 /** A problem document of the appliance with its stable code. */
 export class Problem extends Error {
   constructor(
@@ -29,6 +40,11 @@ export class Problem extends Error {
     readonly fields: Record<string, unknown> = {},
   ) {
     super(detail);
+  }
+
+  /** What is wrong with fields of the request, by their JSON pointers. */
+  get errors(): FieldError[] {
+    return (this.fields as ProblemBody).errors ?? [];
   }
 }
 
@@ -52,12 +68,6 @@ async function send(request: Request): Promise<Response> {
 }
 
 export const api = createClient<paths>({ baseUrl: "/", fetch: send });
-
-interface ProblemBody {
-  code?: string;
-  detail?: string;
-  errors?: { pointer: string; message: string }[];
-}
 
 /** Return the body of a response. Throws Problem for an error response. */
 export function unwrap<T>({

@@ -16,7 +16,8 @@ import {
 import { type ComponentProps, type FormEvent, type ReactNode, useState } from "react";
 import { say, t } from "../text/text";
 import { Conflict, ConflictChoice } from "./Conflict";
-import { type Field, FieldInput, type FieldValue, type FormValues } from "./fields";
+import { type Field, FieldInput, type FieldValue, type FormValues, helpId } from "./fields";
+import { messageFor, messageOf } from "./refusal";
 
 export interface FormDialogProps {
   title: string;
@@ -40,7 +41,7 @@ export interface FormDialogProps {
 function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   const [values, setValues] = useState<FormValues>(initial);
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
+  const [error, setError] = useState<Error | null>(null);
   const [conflict, setConflict] = useState<Conflict | null>(null);
   const [result, setResult] = useState<ReactNode>(props.result ?? null);
   const put = (name: string, value: FieldValue) => setValues((old) => ({ ...old, [name]: value }));
@@ -48,12 +49,12 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
     const found = problem instanceof Conflict ? problem : null;
     setConflict(found);
     if (found) setValues(found.values);
-    else setError((problem as Error).message);
+    else setError(problem as Error);
   };
   const send = async (e: FormEvent) => {
     e.preventDefault();
     setBusy(true);
-    setError("");
+    setError(null);
     try {
       const given = await submit(values);
       if (given) setResult(given);
@@ -66,7 +67,7 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   return { values, put, busy, error, conflict, result, send };
 }
 
-function FormField({ field, ...input }: ComponentProps<typeof FieldInput>) {
+function FormField({ field, error, ...input }: ComponentProps<typeof FieldInput>) {
   return (
     <FormGroup
       label={say(field.label)}
@@ -74,11 +75,12 @@ function FormField({ field, ...input }: ComponentProps<typeof FieldInput>) {
       isRequired={field.required}
       role={field.type === "checks" ? "group" : undefined}
     >
-      <FieldInput field={field} {...input} />
-      {field.help && (
+      <FieldInput field={field} error={error} {...input} />
+      {(error || field.help) && (
         <FormHelperText>
-          <HelperText>
-            <HelperTextItem>{say(field.help)}</HelperTextItem>
+          <HelperText id={helpId(field)}>
+            {error && <HelperTextItem variant="error">{error}</HelperTextItem>}
+            {field.help && <HelperTextItem>{say(field.help)}</HelperTextItem>}
           </HelperText>
         </FormHelperText>
       )}
@@ -104,21 +106,23 @@ function AsCommand({ command }: { command: string }) {
 
 interface FieldsProps {
   form: ReturnType<typeof useForm>;
+  fields: Field[];
   shown: Field[];
   command: FormDialogProps["command"];
 }
 
-function Fields({ form, shown, command }: FieldsProps) {
+function Fields({ form, fields, shown, command }: FieldsProps) {
   const { values, put, error, conflict, send } = form;
   return (
     <Form id="form" onSubmit={(e) => void send(e)}>
-      {error && <Alert variant="danger" isInline title={error} component="p" />}
+      {error && <Alert variant="danger" isInline title={messageOf(error, fields)} component="p" />}
       {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
       {shown.map((field, i) => (
         <FormField
           key={field.name}
           field={field}
           value={values[field.name]}
+          error={messageFor(error, field)}
           autoFocus={i === 0}
           onChange={(v) => put(field.name, v)}
         />
@@ -137,7 +141,7 @@ export function FormDialog(props: FormDialogProps) {
   return (
     <Modal isOpen variant="small" onClose={close} aria-labelledby="form-title">
       <ModalHeader title={title} labelId="form-title" description={description} />
-      <ModalBody>{result ?? <Fields {...{ form, shown, command }} />}</ModalBody>
+      <ModalBody>{result ?? <Fields {...{ form, fields, shown, command }} />}</ModalBody>
       <ModalFooter>
         {!result && (
           <Button

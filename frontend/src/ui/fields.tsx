@@ -38,24 +38,35 @@ export interface Field {
 interface InputProps {
   field: Field;
   value: FieldValue | undefined;
+  /** What is wrong with the value; empty if nothing is. */
+  error: string;
   onChange: (value: FieldValue) => void;
   autoFocus?: boolean;
 }
 
-function NameSelect({ field, value, onChange }: InputProps) {
+export const helpId = ({ name }: Field) => `help-${name}`;
+
+/** Properties of an input whose value was refused. */
+const refused = ({ field, error }: InputProps) =>
+  error ? { validated: "error" as const, "aria-describedby": helpId(field) } : {};
+
+function NameSelect(props: InputProps) {
+  const { field } = props;
   const list = useQuery(listQuery(field.from ?? "projects"));
   const names = (list.data ?? []).map((row) => ("username" in row ? row.username : nameOf(row)));
-  return <Choice field={field} value={value} onChange={onChange} options={names.sort()} />;
+  return <Choice {...props} options={names.sort()} />;
 }
 const nameOf = (row: object) => ("name" in row ? String(row.name) : "");
 
-function Choice({ field, value, onChange, options }: InputProps & { options: readonly string[] }) {
+function Choice(props: InputProps & { options: readonly string[] }) {
+  const { field, value, onChange, options } = props;
   return (
     <FormSelect
       id={`field-${field.name}`}
       value={value ?? ""}
       onChange={(_, v) => onChange(v)}
       isRequired={field.required}
+      {...refused(props)}
     >
       {!(field.required && value) && (
         <FormSelectOption key="" value="" label={field.blank ? t(field.blank) : "–"} />
@@ -84,6 +95,20 @@ function Checks({ field, value, onChange }: InputProps) {
   );
 }
 
+function Area(props: InputProps) {
+  const { field, value, onChange } = props;
+  return (
+    <TextArea
+      id={`field-${field.name}`}
+      value={typeof value === "string" ? value : ""}
+      rows={3}
+      placeholder={field.type === "labels" ? "rack=b12" : undefined}
+      {...refused(props)}
+      onChange={(_, v) => onChange(v)}
+    />
+  );
+}
+
 const limitsOf = ({ type, min, max }: Field) =>
   type === "number" ? { step: "any", min, max } : {};
 
@@ -103,22 +128,14 @@ export function FieldInput(props: InputProps) {
         onChange={(_, on) => onChange(on)}
       />
     );
-  if (field.type === "area" || field.type === "labels")
-    return (
-      <TextArea
-        id={id}
-        value={text}
-        rows={3}
-        placeholder={field.type === "labels" ? "rack=b12" : undefined}
-        onChange={(_, v) => onChange(v)}
-      />
-    );
+  if (field.type === "area" || field.type === "labels") return <Area {...props} />;
   const type = field.type === "moment" ? "datetime-local" : field.type;
   return (
     <TextInput
       id={id}
       type={type}
       {...limitsOf(field)}
+      {...refused(props)}
       value={text}
       isRequired={field.required}
       autoFocus={autoFocus}
