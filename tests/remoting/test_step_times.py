@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 import time
 
 from deploy.supervisor import BUILD, wait_for
-from remoting.bench.partitions.resize_rows import Period, ratio_row
+from remoting.bench.partitions.resize_rows import PERIODS, Measured, Period, period_rows, ratio_row
+from remoting.bench.partitions.rows import Row
 from remoting.bench.partitions.stalls import LEAST_SECONDS, watched_stalls
 from remoting.bench.partitions.steps import Span, Steps, overlap
 
@@ -48,7 +50,38 @@ def test_time_in_which_no_thread_runs_is_a_stall() -> None:
 def test_row_compares_quantiles_of_the_steps_of_all_periods() -> None:
     steps = [0.2 + n / 10_000 for n in range(100)]
     base = [Period(steps[:50], stalled=1), Period(steps[50:], stalled=1)]
-    compared = ratio_row("steps", [Period([1.1 * s for s in steps])], base, 0.5)
-    assert compared["value"] == 1.1 and not compared["met"]
+    compared = ratio_row("steps", [Period([1.1 * s for s in steps])], base, 0.5, control=1)
+    assert compared["value"] == 1.1 and compared["verdict"] == "missed"
     assert compared["steps"] == [100, 100]
     assert compared["stalled_steps"] == [2, 0]
+
+
+def resized(**steps: list[float]) -> dict[str, Row]:
+    """Return the rows of steps of a machine that is quiet but for these periods, by name."""
+    periods = {name: Period(steps.get(name, [0.4] * 100)) for name in PERIODS}
+    rows = period_rows("steps", Measured(periods, wrong=0, load=1))
+    return {str(r["name"]).removeprefix("resize steps: "): r for r in rows}
+
+
+def test_rows_of_a_control_that_differs_are_void() -> None:
+    assert {r["verdict"] for r in resized().values()} == {"met"}
+    disturbed = [0.4] * 98 + [0.4 * 1.04] * 2
+    for rows in (resized(unchanged=disturbed), resized(before=disturbed)):
+        void = {name for name, r in rows.items() if r["verdict"] == "void"}
+        assert void == {f"p99 step, {period}/before" for period in PERIODS[1:]}
+
+
+def test_row_of_more_than_a_few_stalled_steps_is_void() -> None:
+    def verdict(stalled: int) -> object:
+        period = Period([0.4] * 100, stalled)
+        return ratio_row("steps", [period], [Period([0.4] * 100)], 0.5, control=1)["verdict"]
+
+    assert [verdict(3), verdict(4)] == ["met", "void"]
+
+
+def test_row_without_steps_is_void_and_has_no_value() -> None:
+    rows = resized(during=[])
+    assert rows["p50 step, during/before"]["verdict"] == "void"
+    assert rows["p99 step, during/before"]["value"] is None
+    assert rows["p99 step, after/before"]["verdict"] == "met"
+    assert json.loads(json.dumps(list(rows.values()), allow_nan=False))

@@ -74,8 +74,9 @@ def measured(bench: Bench, part: str, out: TextIO) -> list[Row]:
     """Return the rows of a part, and print them at once: all parts take an hour."""
     rows = PARTS[part](bench)
     for r in rows:
-        verdict = "met" if r["met"] else "MISSED"
-        line = f"{r['name']:70} {r['value']:>8} {r['unit']:6} target {r['target']:>5}  {verdict}"
+        verdict = str(r["verdict"]).replace("missed", "MISSED")
+        value = f"{r['value']!s:>8} {r['unit']:6}"
+        line = f"{r['name']:70} {value} target {r['target']:>5}  {verdict}"
         print(line, file=out, flush=True)
     return rows
 

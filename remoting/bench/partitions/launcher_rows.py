@@ -15,4 +15,4 @@ def launcher_rows() -> list[Row]:
     percent = measure("arbiters", dict(os.environ))
     name = "launcher: 8 GPUs, 100 sessions on each"
     more = {"clock": "simulated", "all_gpus_each": percent["all_gpus_each"]}
-    return [row(name, "% core", percent["one_gpu_each"], MOST_PERCENT, **more)]
+    return [row(name, "% core", percent["one_gpu_each"], MOST_PERCENT) | more]

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from deploy.supervisor import wait_for
-from remoting.bench.partitions.rows import Row, quantile, row
+from remoting.bench.partitions.rows import Row, milliseconds, quantile, row
 from remoting.bench.partitions.stalls import watched_stalls
 from remoting.bench.partitions.steps import Span, Steps, overlap, seconds_of, wrong_results
 from remoting.bench.partitions.tenants import MEMORY_BYTES, Bench, Load, ready
@@ -39,6 +39,10 @@ PERIODS = ("before", "unchanged", "during", "after")
 RESIZES, LEAST_PERCENT = 100, 5
 QUANTILES = {"p50": 0.5, "p99": 0.99}
 TARGET = 1.05
+CONTROL = (0.97, 1.03)
+"""What two periods in which nothing changes differ by, on a quiet machine (docs/benchmarks.md)."""
+MOST_STALLED = 3
+"""Steps of a row that may be left out. Nothing says how long they would have been."""
 SETTLE_SECONDS = 1.0
 """Time after the start and after the third tenant has left, before steps count."""
 FREE_SECONDS = 60
@@ -178,33 +182,54 @@ def measure(bench: Bench, variant: Variant, repetitions: int = REPETITIONS) -> M
 
 
 def resize_rows(bench: Bench, variant: Variant) -> list[Row]:
+    return period_rows(variant.name, measure(bench, variant))
+
+
+def period_rows(name: str, measured: Measured) -> list[Row]:
     """Return how much longer the median and the 99th percentile of the steps are.
 
-    The rows "unchanged" compare two periods in which nothing changes: 1 on a quiet machine.
+    The rows "unchanged" compare two periods in which nothing changes: 1 on a quiet machine. They
+    are the control of the others.
     """
-    measured = measure(bench, variant)
-    periods, load = measured.periods, round(measured.load, 1)
-    rows = []
-    for name in PERIODS[1:]:
-        base = [periods["before"], *([periods["unchanged"]] if name != "unchanged" else [])]
+    periods, rows = measured.periods, []
+    before, unchanged = periods["before"], periods["unchanged"]
+    for period in PERIODS[1:]:
+        base = [before] if period == "unchanged" else [before, unchanged]
         for quantile_name, q in QUANTILES.items():
-            title = f"resize {variant.name}: {quantile_name} step, {name}/before"
-            rows.append(ratio_row(title, [periods[name]], base, q) | {"load": load})
-    title = f"resize {variant.name}: steps with another result"
+            control = ratio([unchanged], [before], q)
+            title = f"resize {name}: {quantile_name} step, {period}/before"
+            compared = ratio_row(title, [periods[period]], base, q, control)
+            rows.append(compared | {"load": round(measured.load, 1)})
+    title = f"resize {name}: steps with another result"
     return [*rows, row(title, "steps", measured.wrong, 0)]
 
 
-def ratio_row(title: str, found: list[Period], base: list[Period], q: float) -> Row:
+def steps_of(periods: list[Period]) -> list[float]:
+    return [s for p in periods for s in p.steps]
+
+
+def ratio(found: list[Period], base: list[Period], q: float) -> float:
+    return quantile(steps_of(found), q) / quantile(steps_of(base), q)
+
+
+def doubts(control: float, stalled: int) -> list[str]:
+    """Return why steps of a machine that was not quiet prove nothing."""
+    least, most = CONTROL
+    found = [] if least <= round(control, 2) <= most else [f"control {control:.2f}"]
+    return found + ([f"{stalled} stalled steps"] if stalled > MOST_STALLED else [])
+
+
+def ratio_row(title: str, found: list[Period], base: list[Period], q: float, control: float) -> Row:
     """Return how much a quantile of the steps is longer than that of the base."""
-    base_steps, found_steps = ([s for p in periods for s in p.steps] for periods in (base, found))
-    base_value, found_value = quantile(base_steps, q), quantile(found_steps, q)
+    stalled = [sum(p.stalled for p in periods) for periods in (base, found)]
     return row(
         title,
         "x",
-        found_value / base_value,
+        ratio(found, base, q),
         TARGET,
-        base_ms=round(1000 * base_value, 1),
-        found_ms=round(1000 * found_value, 1),
-        steps=[len(base_steps), len(found_steps)],
-        stalled_steps=[sum(p.stalled for p in periods) for periods in (base, found)],
+        void=doubts(control, sum(stalled)),
+        base_ms=milliseconds(steps_of(base), q),
+        found_ms=milliseconds(steps_of(found), q),
+        steps=[len(steps_of(periods)) for periods in (base, found)],
+        stalled_steps=stalled,
     )
