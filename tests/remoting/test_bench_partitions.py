@@ -8,7 +8,7 @@ import pytest
 
 from remoting.bench.partitions import tenants as partitions
 from remoting.bench.partitions.lost_rows import capped_slices
-from remoting.bench.partitions.neighbour_rows import FAIR, neighbours, steps_beside
+from remoting.bench.partitions.neighbour_rows import FAIR, neighbours, of_steps_alone, steps_beside
 from remoting.bench.partitions.resize_rows import VARIANTS, Variant, measure
 from remoting.bench.partitions.rows import quantile
 from remoting.bench.partitions.share_rows import loads_of, share_row
@@ -121,6 +121,17 @@ def test_steps_beside_a_hostile_neighbour_take_their_fair_time(
         if tries[-1] <= 1 + STEP_TOLERANCE:
             return
     pytest.fail(f"steps beside {hostile} are longer by the factors {tries}")
+
+
+def test_steps_beside_a_well_behaved_neighbour_take_the_time_of_the_share(
+    bench: partitions.Bench,
+) -> None:
+    tries = []
+    for _ in range(TRIES):
+        tries.append(of_steps_alone(steps_beside(bench, {}, slices=1)))
+        if tries[-1] <= 1 + STEP_TOLERANCE:
+            return
+    pytest.fail(f"steps are longer than by the share by the factors {tries}")
 
 
 def test_slices_have_the_work_of_the_chosen_programs_only(bench: partitions.Bench) -> None:

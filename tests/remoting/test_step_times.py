@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from deploy.supervisor import BUILD, wait_for
+from remoting.bench.partitions.neighbour_rows import ALONE, FAIR, step_rows
 from remoting.bench.partitions.resize_rows import PERIODS, Measured, Period, period_rows, ratio_row
 from remoting.bench.partitions.rows import Row
 from remoting.bench.partitions.stalls import LEAST_SECONDS, watched_stalls
@@ -85,3 +86,12 @@ def test_row_without_steps_is_void_and_has_no_value() -> None:
     assert rows["p99 step, during/before"]["value"] is None
     assert rows["p99 step, after/before"]["verdict"] == "met"
     assert json.loads(json.dumps(list(rows.values()), allow_nan=False))
+
+
+def test_share_that_is_lost_beside_each_neighbour_is_missed() -> None:
+    def verdicts(beside: float) -> list[object]:
+        found = {ALONE: [0.25] * 40, FAIR: [beside] * 100, "copies": [beside] * 100}
+        return [r["verdict"] for r in step_rows(found)]
+
+    assert verdicts(0.5) == ["met", "met"]
+    assert verdicts(0.6) == ["missed", "met"]
