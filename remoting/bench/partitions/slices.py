@@ -41,14 +41,18 @@ class Slices:
     busy: list[float]
     """Percent of the time in which a process of the set had its GPU."""
 
-    def of(self, other: Slices) -> float:
-        """Return the median of the ratios of these rates to those of the other set."""
-        return median(a / b for a, b in zip(self.rates, other.rates, strict=True))
+    def of(self, *others: Slices) -> float:
+        """Return the median of the ratios of these rates to the best other ones of each round."""
+        best: list[float] = [max(rates) for rates in zip(*(o.rates for o in others), strict=True)]
+        return median(a / b for a, b in zip(self.rates, best, strict=True))
 
     @property
     def spread(self) -> float:
-        """The difference between the best and the worst slice, in percent of the median."""
-        return 100 * (max(self.rates) - min(self.rates)) / median(self.rates)
+        """The difference between the best and the worst slice, in percent of the median.
+
+        A set that completes nothing has none.
+        """
+        return 100 * (max(self.rates) - min(self.rates)) / max(median(self.rates), 1.0)
 
 
 def stop(node: SharedNode, stopped: Sequence[Tenant]) -> None:
