@@ -30,7 +30,7 @@ from remoting.bench.partitions.share_rows import (
     thirds_row,
 )
 from remoting.bench.partitions.tenants import Bench, software_gpu
-from remoting.bench.partitions.window_rows import window_rows
+from remoting.bench.partitions.window_rows import window_row
 
 GRANULARITIES = ("20 us", "2 ms")
 
@@ -61,7 +61,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "modes": modes,
     "pauses": pauses,
     "windows": lambda b: [
-        r for p in ((30, 70), (25, 25, 50)) for k in GRANULARITIES for r in window_rows(b, p, k)
+        window_row(b, p, k) for p in ((30, 70), (25, 25, 50)) for k in GRANULARITIES
     ],
     "lost": lost,
     "launcher": lambda _: launcher_rows(),

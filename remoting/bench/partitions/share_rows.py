@@ -44,24 +44,38 @@ def percents_of(work: Sequence[float]) -> list[float]:
     return [100 * w / sum(work) for w in work]
 
 
-def share_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
-    size = len(percents)
+def of_shares(
+    bench: Bench, title: str, percents: Sequence[int], modes: Sequence[str], kind: str
+) -> Row:
+    """Return the share error of tenants with equal kernels.
+
+    `busy`: the percent of the time of all kernels that each had. It differs from what it completed
+    if its kernels were slower than those of the others.
+    """
     load = loads_of(bench, kind)
-    work = bench.rounds_per_second(percents, ["shared"] * size, [load] * size, SETTLE)
-    got = percents_of(work)
-    name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, {kind}"
-    points = errors(got, percents)
-    return row(name, "points", points, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
+    work = bench.work(percents, modes, [load] * len(percents), SETTLE)
+    got = percents_of([w.blocks for w in work])
+    return row(
+        f"share error, {bench.seconds:.0f} s: {title}, {kind}",
+        "points",
+        errors(got, percents),
+        SHARE_ERROR_POINTS,
+        got=[round(g, 2) for g in got],
+        busy=[round(b, 2) for b in percents_of([w.busy_nanoseconds for w in work])],
+    )
+
+
+def share_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
+    return of_shares(
+        bench, "/".join(map(str, percents)), percents, ["shared"] * len(percents), kind
+    )
 
 
 def beside_shared_row(bench: Bench, mode: str, kind: str) -> Row:
     """Return the share error of a capped or guaranteed tenant beside a shared one."""
     percents = [CAPPED_PERCENT, 100 - CAPPED_PERCENT]
-    load = loads_of(bench, kind)
-    got = percents_of(bench.rounds_per_second(percents, [mode, "shared"], [load] * 2, SETTLE))
-    name = f"share error, {bench.seconds:.0f} s: {percents[0]} {mode} beside {percents[1]} shared"
-    points = errors(got, percents)
-    return row(f"{name}, {kind}", "points", points, SHARE_ERROR_POINTS, got=got)
+    title = f"{percents[0]} {mode} beside {percents[1]} shared"
+    return of_shares(bench, title, percents, [mode, "shared"], kind)
 
 
 def mixed_lengths_rows(bench: Bench, shares: Sequence[Sequence[int]]) -> Iterator[Row]:

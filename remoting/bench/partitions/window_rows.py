@@ -1,18 +1,15 @@
-"""Rows "share error, 1 s" and "100 ms" of `./bench partitions`: the worst of all such periods."""
+"""Row "share error, 1 s" of `./bench partitions`: the worst second."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from remoting.bench.partitions.rows import Row, quantile, row
-from remoting.bench.partitions.share_rows import KERNELS_US, errors, loads_of, percents_of
+from remoting.bench.partitions.share_rows import errors, loads_of, percents_of
 from remoting.bench.partitions.tenants import Bench, Sample, Tenant, difference, samples
 
 SAMPLE_MS = 100
-TURN_MS = 10.0
 SECOND_POINTS = 2.0
-SHORT_POINTS = 3.0
-"""At 100 ms a unit and a turn may be more than this; then they are the target."""
 
 
 def window_errors(
@@ -27,20 +24,20 @@ def window_errors(
     return result
 
 
-def window_rows(bench: Bench, percents: Sequence[int], kind: str) -> list[Row]:
+def window_row(bench: Bench, percents: Sequence[int], kind: str) -> Row:
+    """Return the error of the worst second, and of the worst sample, which is of ten turns only."""
     size = len(percents)
     loads = [loads_of(bench, kind)] * size
     count = round(bench.seconds * 1000 / SAMPLE_MS) + 1
     with bench.running(percents, ["shared"] * size, loads) as running:
         found = samples(bench.node, count, SAMPLE_MS)
-    unit_and_turn = (KERNELS_US[kind] / 1000 + TURN_MS) * 100 / SAMPLE_MS
-    rows = []
-    for name, length, target in (
-        ("1 s", 1000 // SAMPLE_MS, SECOND_POINTS),
-        ("100 ms", 1, max(SHORT_POINTS, unit_and_turn)),
-    ):
-        points = window_errors(found, running, percents, length)
-        title = f"share error, {name}: {'/'.join(map(str, percents))}, {kind}"
-        median = round(quantile(points, 0.5), 2)
-        rows.append(row(title, "points", max(points), target, median=median, periods=len(points)))
-    return rows
+    seconds = window_errors(found, running, percents, 1000 // SAMPLE_MS)
+    return row(
+        f"share error, 1 s: {'/'.join(map(str, percents))}, {kind}",
+        "points",
+        max(seconds),
+        SECOND_POINTS,
+        median=round(quantile(seconds, 0.5), 2),
+        periods=len(seconds),
+        worst_sample=round(max(window_errors(found, running, percents, 1)), 2),
+    )
