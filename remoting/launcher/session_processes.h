@@ -26,7 +26,7 @@ namespace busbar::launcher {
 struct SessionProcess {
   pid_t pid = -1;
   int fd = -1;                    // its start socket; -1: no process
-  int exit_pipe = -1;             // gets its exit status
+  int exit_pipe = -1;             // gets its exit status; a read does not block
   uint32_t cage = 0;              // bits of control::Isolation
   const char* refusal = nullptr;  // why there is no process, if the spawner was not asked
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -32,7 +33,6 @@ constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end 
 constexpr int kStatusMs = 100;                // for all sessions; agents wait this long
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
-constexpr int kExitStatusMs = 100;       // with the mutex; then each watch looks again
 constexpr int64_t kNoStatusMs = 10'000;  // longer: the spawner is stopped
 
 uint64_t boottime_seconds() {
@@ -164,21 +164,26 @@ static void end_violator(Session& s) {
   kill_process(s.pidfd);
 }
 
-// A session without a reason waits for its exit status, which the spawner writes when it has
-// collected the process. The pipe ends with the spawner.
+// Reads the exit status, which the spawner writes when it has collected the process. Returns false
+// if it may still come. The pipe ends with the spawner, and an adopted session has none.
+static bool read_status(int exit_pipe, std::optional<int>& status) {
+  int value = 0;
+  ssize_t n = read(exit_pipe, &value, sizeof value);
+  if (n == (ssize_t)sizeof value) status = value;
+  return n >= 0 || errno != EAGAIN;
+}
+
+// A session without a reason needs its exit status: each watch looks again.
 bool Sessions::has_exited(Session& s, std::string& reason) {
   if (!has_ended(s.pidfd)) return false;
-  int64_t now = transport::now_ms();
-  pollfd p{s.exit_pipe, POLLIN, 0};
-  bool can_read = s.exit_pipe >= 0 && poll(&p, 1, s.kill_at_ms > now ? 0 : kExitStatusMs) > 0;
-  if (s.exit_pipe >= 0 && !can_read && !*s.record.reason) {
-    if (!s.kill_at_ms) s.kill_at_ms = now + kNoStatusMs;
-    if (now < s.kill_at_ms) return false;
+  std::optional<int> status;
+  if (!read_status(s.exit_pipe, status) && !*s.record.reason) {
+    int64_t now = transport::now_ms();
+    if (!s.kill_at_ms) s.kill_at_ms = now;
+    if (now < s.kill_at_ms + kNoStatusMs) return false;
   }
-  int status = 0;
-  bool known = can_read && read(s.exit_pipe, &status, sizeof status) == (ssize_t)sizeof status;
-  reason = reason_of_end(known ? std::optional(status) : std::nullopt, s.record.reason,
-                         s.record.state == (uint32_t)SessionState::running);
+  reason =
+      reason_of_end(status, s.record.reason, s.record.state == (uint32_t)SessionState::running);
   return true;
 }
 

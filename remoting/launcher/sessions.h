@@ -41,8 +41,8 @@ struct Session {
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
-  // Of transport::now_ms(), in memory only. 0: it may continue. After the end of the process: until
-  // when it waits for the exit status.
+  // Of transport::now_ms(), in memory only. 0: it may continue. When the process has ended by
+  // itself and its exit status is missing: when that was seen.
   int64_t kill_at_ms = 0;
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import wait_for
+from nodes.launcher_control import SessionReport
 from nodes.protocol.session_ends import RELEASED
 from tests.fleet.proxy import FaultyProxy
 from tests.remoting.modes import MODES
@@ -106,27 +108,54 @@ def test_sessions_of_programs_that_exit_end(node: LocalNode, compiled: Compiled,
         assert wait_until_free(node) == ends(running, CLOSED, BUSY)
 
 
+@contextmanager
+def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def session_that_ends(session: SessionReport) -> Iterator[None]:
+    """Block at the end until the process of the session has ended."""
+    pidfd = os.pidfd_open(session.pid)
+    try:
+        yield
+        assert select.select([pidfd], [], [], EVENT_SECONDS)[0], "the process has not ended"
+    finally:
+        os.close(pidfd)
+
+
 def test_reason_of_an_end_is_known_when_the_spawner_collects_the_process_late(
     node: LocalNode, compiled: Compiled
 ) -> None:
     with program([compiled("endless"), "kernel"], node.remote_environment()) as ending:
         assert ending.stdin and ending.stdout and ending.stdout.readline() == "ready\n"
         (session,) = node.sessions()
-        node.spawner.send_signal(signal.SIGSTOP)
-        try:
-            ending.stdin.write("\n")
-            ending.stdin.flush()
-            assert ending.wait(EVENT_SECONDS) == 0
-
-            def has_ended() -> bool:
-                return Path(f"/proc/{session.pid}/stat").read_text().rpartition(")")[2][1] == "Z"
-
-            wait_for("the end", has_ended, node.folder / "launcher.log", EVENT_SECONDS)
+        with paused(node.spawner):
+            with session_that_ends(session):
+                ending.stdin.write("\n")
+                ending.stdin.flush()
+                assert ending.wait(EVENT_SECONDS) == 0
             node.grant()  # the launcher looks at all sessions
             assert [s.reason for s in node.sessions()] == [""]
-        finally:
-            node.spawner.send_signal(signal.SIGCONT)
         assert wait_until_free(node) == {ending.pid: CLOSED}
+
+
+def test_session_that_was_told_to_end_is_closed_without_its_exit_status(
+    node: LocalNode, compiled: Compiled
+) -> None:
+    with program([compiled("endless"), "kernel"], node.remote_environment()) as ending:
+        assert ending.stdout and ending.stdout.readline() == "ready\n"
+        (session,) = node.sessions()
+        with paused(node.spawner):
+            with session_that_ends(session):
+                node.grant(granted=False)
+            node.grant(granted=False)  # the launcher looks at all sessions
+            assert [(s.state, s.reason) for s in node.sessions()] == [("closed", RELEASED)]
+        assert wait_until_free(node) == {ending.pid: RELEASED}
 
 
 def test_sessions_without_a_connection_end(node: LocalNode, compiled: Compiled) -> None:
