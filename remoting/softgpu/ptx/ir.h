@@ -113,6 +113,7 @@ struct Variable {
   std::vector<uint64_t> dimensions;  // of an array; the first is 0 if it has no size
   bool vector = false;               // .v2 or .v4
   bool external = false;             // defined in another module
+  bool common = false;               // another definition may replace it and be larger
   std::vector<uint8_t> initial;      // initial bytes; empty: zero
   // An 8-byte place of `initial` that holds the address of a symbol.
   struct Reference {

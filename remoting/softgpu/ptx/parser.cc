@@ -23,6 +23,15 @@ bool agree(const Function& a, const Function& b) {
   return a.entry == b.entry && same(a.params, b.params) && same(a.returns, b.returns);
 }
 
+// Return whether two declarations of a variable agree as NVIDIA's linker compares them. An array
+// may have no size, and a .common variable may be smaller than another definition.
+bool agree(const Variable& a, const Variable& b) {
+  auto may_be_smaller = [](const Variable& v, const Variable& than) {
+    return !v.bytes || (v.common && !than.external && v.bytes < than.bytes);
+  };
+  return a.space == b.space && (a.bytes == b.bytes || may_be_smaller(a, b) || may_be_smaller(b, a));
+}
+
 class ModuleParser {
  public:
   explicit ModuleParser(std::vector<Token> tokens) : cursor_(std::move(tokens)) {}
@@ -44,15 +53,17 @@ class ModuleParser {
   void skip_section_data();
   void linked_item();
   void check_module_variable(const Variable& v, const std::string& linkage) const;
+  bool is_weak(const Function& f, const std::string& linkage);
   bool prevails(const std::string& name, bool is_defined, bool weak);
   void declare(Function f, bool weak);
   void declare(Variable v, bool weak);
 
   TokenCursor cursor_;
   Module module_;
-  std::set<std::string> seen_;               // directives
-  std::map<std::string, size_t> variables_;  // by name, to the index in module_
-  std::set<std::string> weak_;               // names whose definition another one may replace
+  std::set<std::string> seen_;                   // directives
+  std::map<std::string, size_t> variables_;      // by name, to the index in module_
+  std::set<std::string> weak_;                   // names whose definition another one may replace
+  std::map<std::string, std::string> linkages_;  // of the newest prototype of a function
   std::vector<Alias> aliases_;
 };
 
@@ -114,7 +125,8 @@ void ModuleParser::alias() {
   cursor_.expect(",");
   std::string aliasee = cursor_.word();
   const Function *f = module_.function(name), *g = module_.function(aliasee);
-  if (!f || !g || f->entry) cursor_.refuse("an alias names no function");
+  if (!f || !g || f->entry || g->entry)
+    cursor_.refuse("alias " + name + " or " + aliasee + " is no function");
   if (!agree(*f, *g)) cursor_.refuse("alias " + name + " has other parameters than " + aliasee);
   aliases_.push_back({name, aliasee, line});
   cursor_.expect(";");
@@ -168,12 +180,12 @@ void ModuleParser::linked_item() {
     if (!linkage.empty()) cursor_.refuse("a declaration has several linkages");
     linkage = cursor_.take().text;
   }
-  bool weak = linkage == "weak" || linkage == "common";
   if (cursor_.is_directive("entry") || cursor_.is_directive("func")) {
     if (linkage == "common") cursor_.refuse(".common belongs to variables in .global");
     Function f = FunctionParser(cursor_).parse();
     if (f.defined && linkage == "extern")
       cursor_.refuse("external function " + f.name + " has a body");
+    bool weak = is_weak(f, linkage);
     return declare(std::move(f), weak);
   }
   const Variable type = parse_variable_type(cursor_);
@@ -181,11 +193,19 @@ void ModuleParser::linked_item() {
     Variable v = type;
     parse_name(cursor_, v);
     v.external = linkage == "extern";
+    v.common = linkage == "common";
     check_module_variable(v, linkage);
     parse_initial_values(cursor_, v);
-    declare(std::move(v), weak);
+    declare(std::move(v), v.common || linkage == "weak");
   } while (cursor_.accept(","));
   cursor_.expect(";");
+}
+
+// A definition without linkage has that of its prototype, which is in the same text: the linker has
+// renamed the function if only another text gives its name a linkage.
+bool ModuleParser::is_weak(const Function& f, const std::string& linkage) {
+  if (!f.defined && !linkage.empty()) linkages_[f.name] = linkage;
+  return (linkage.empty() ? linkages_[f.name] : linkage) == "weak";
 }
 
 // Return whether a definition of a name takes the place of what is known of it. A weak definition
@@ -199,11 +219,13 @@ bool ModuleParser::prevails(const std::string& name, bool is_defined, bool weak)
 // Add a variable or complete its declaration.
 void ModuleParser::declare(Variable v, bool weak) {
   auto [it, fresh] = variables_.emplace(v.name, module_.variables.size());
-  bool is_defined = !fresh && !module_.variables[it->second].external;
-  bool is_used = !v.external && prevails(v.name, is_defined, weak);
+  const Variable* known = fresh ? nullptr : &module_.variables[it->second];
+  if (known && !agree(v, *known))
+    cursor_.refuse("variable " + v.name + " is declared with another size or space");
+  bool is_used = !v.external && prevails(v.name, known && !known->external, weak);
   if (fresh)
     module_.variables.push_back(std::move(v));
-  else if (is_used)
+  else if (is_used || (known->common && v.bytes > known->bytes))
     module_.variables[it->second] = std::move(v);
   else if (!v.external && !weak)
     cursor_.refuse("variable " + v.name + " is declared twice");

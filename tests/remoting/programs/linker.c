@@ -15,11 +15,11 @@
   " ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r3; ret;\n}\n"
 #define RETURNS ".func (.reg .u32 r) second()"
 
-/* Texts of which the kernel `both` writes 42, or whose link fails because of an undefined name. */
-static const struct {
+/* Texts of which the kernel `both` writes 42, or whose link fails because of a name. */
+static const struct linked {
   const char* title;
   const char* texts[3];
-  const char* undefined;
+  const char *undefined, *refused; /* that name */
 } LINKED[] = {
     {"strings",
      {HEAD LOCAL("40") "// $str\n.extern " RETURNS ";\n" KERNEL(
@@ -63,6 +63,75 @@ static const struct {
     {"a weak variable before another one",
      {HEAD ".weak .global .u32 x = 1;\n" KERNEL("ld.global.u32 %r3, [x];"),
       HEAD ".visible .global .u32 x = 42;\n", HEAD ".weak .global .u32 x = 2;\n"}},
+    {"a function whose prototype is weak",
+     {HEAD ".weak " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 1; ret; }\n",
+      HEAD ".visible " RETURNS ";\n" RETURNS
+           "\n{ mov.u32 r, 42; ret; }\n" KERNEL("call (%r3), second, ();")}},
+    {"a weak function before two other ones",
+     {HEAD ".weak " RETURNS "\n{ mov.u32 r, 1; ret; }\n",
+      HEAD ".visible " RETURNS "\n{ mov.u32 r, 2; ret; }\n",
+      HEAD ".visible " RETURNS "\n{ mov.u32 r, 42; ret; }\n" KERNEL("call (%r3), second, ();")},
+     .refused = "second"},
+    {"a weak variable before two other ones",
+     {HEAD ".weak .global .u32 number = 1;\n", HEAD ".visible .global .u32 number = 2;\n",
+      HEAD ".visible .global .u32 number = 42;\n" KERNEL("ld.global.u32 %r3, [number];")},
+     .refused = "number"},
+    {"a weak function with other parameters",
+     {HEAD ".weak .func (.reg .u32 r) second(.reg .u32 p)\n{ mov.u32 r, p; ret; }\n",
+      HEAD ".visible " RETURNS "\n{ mov.u32 r, 42; ret; }\n" KERNEL("call (%r3), second, ();")},
+     .refused = "second"},
+    {"a weak variable of another type",
+     {HEAD ".weak .global .f32 x = 0f3F800000;\n" KERNEL("ld.global.u32 %r3, [x];"),
+      HEAD ".visible .global .u32 x = 42;\n"}},
+    {"a weak variable of another size",
+     {HEAD ".weak .global .u64 number = 1;\n",
+      HEAD ".visible .global .u32 number = 42;\n" KERNEL("ld.global.u32 %r3, [number];")},
+     .refused = "number"},
+    {"a weak variable of another space",
+     {HEAD ".weak .const .u32 number = 1;\n",
+      HEAD ".visible .global .u32 number = 42;\n" KERNEL("ld.global.u32 %r3, [number];")},
+     .refused = "number"},
+    {"an external variable of another size",
+     {HEAD ".extern .global .u64 number;\n" KERNEL("ld.global.u32 %r3, [number];"),
+      HEAD ".visible .global .u32 number = 42;\n"},
+     .refused = "number"},
+    {"an external variable without a size",
+     {HEAD ".extern .global .u32 x[];\n" KERNEL("ld.global.u32 %r3, [x+4];"),
+      HEAD ".visible .global .u32 x[2] = {1, 42};\n"}},
+    {"a common variable before a larger one",
+     {HEAD ".common .global .u32 x;\n" KERNEL("ld.global.u32 %r3, [x+4];"),
+      HEAD ".visible .global .u32 x[2] = {1, 42};\n"}},
+    {"a common variable behind a smaller one",
+     {HEAD ".visible .global .u32 number = 42;\n" KERNEL("ld.global.u32 %r3, [number];"),
+      HEAD ".common .global .u64 number;\n"},
+     .refused = "number"},
+    {"an alias with a body",
+     {HEAD RETURNS "\n{ mov.u32 r, 1; ret; }\n"
+                   ".visible .func (.reg .u32 r) other()\n{ mov.u32 r, 42; ret; }\n"
+                   ".alias other, second;\n" KERNEL("call (%r3), other, ();")},
+     .refused = "other"},
+    {"an alias of a function without a body",
+     {HEAD ".visible " RETURNS ";\n.visible .func (.reg .u32 r) other();\n"
+           ".alias other, second;\n" KERNEL("call (%r3), other, ();")},
+     .refused = "second"},
+    {"an alias of nothing",
+     {HEAD ".visible .func (.reg .u32 r) other();\n.alias other, second;\n" KERNEL(
+         "call (%r3), other, ();")},
+     .refused = "second"},
+    {"an alias with other parameters",
+     {HEAD RETURNS
+      "\n{ mov.u32 r, 42; ret; }\n"
+      ".visible .func (.reg .u32 r) other(.reg .u32 p);\n.alias other, second;\n" KERNEL(
+          "call (%r3), second, ();")},
+     .refused = "second"},
+    {"an alias of a kernel",
+     {HEAD ".visible .entry second()\n{ ret; }\n.visible .func other();\n"
+           ".alias other, second;\n" KERNEL("mov.u32 %r3, 42;")},
+     .refused = "second"},
+    {"an alias that is a kernel",
+     {HEAD ".visible .func second()\n{ ret; }\n.visible .entry other();\n"
+           ".alias other, second;\n" KERNEL("mov.u32 %r3, 42;")},
+     .refused = "other"},
     {"a function whose prototype is visible",
      {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
       HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
@@ -103,11 +172,12 @@ static CUresult link_texts(const char* const* texts, CUmodule* m) {
   void *image, *values[] = {link_log, (void*)sizeof link_log};
   CUjit_option log[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   size_t bytes;
+  CUresult r = CUDA_SUCCESS;
   link_log[0] = 0;
   OK(cuLinkCreate(2, log, values, &l));
-  for (int i = 0; i < 3 && texts[i]; ++i)
-    OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)texts[i], strlen(texts[i]) + 1, "", 0, 0, 0));
-  CUresult r = cuLinkComplete(l, &image, &bytes);
+  for (int i = 0; i < 3 && texts[i] && !r; ++i)
+    r = cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)texts[i], strlen(texts[i]) + 1, "", 0, 0, 0);
+  if (!r) r = cuLinkComplete(l, &image, &bytes);
   if (!r) OK(cuModuleLoadData(m, image));
   OK(cuLinkDestroy(l));
   return r;
@@ -125,14 +195,19 @@ static CUresult run(CUmodule m, int* number) {
   return r;
 }
 
-static void local_names(void) {
+/* Return whether the link ends as it should. */
+static int is_right(const struct linked* l, int* number) {
+  CUmodule m;
+  CUresult r = link_texts(l->texts, &m);
+  if (l->undefined) return lacks(r, l->undefined);
+  if (l->refused) return r && strstr(link_log, l->refused);
+  return !r && !run(m, number) && *number == 42;
+}
+
+static void linked_texts(void) {
   for (size_t i = 0; i < sizeof LINKED / sizeof *LINKED; ++i) {
-    CUmodule m;
     int number = 0;
-    const char* undefined = LINKED[i].undefined;
-    CUresult r = link_texts(LINKED[i].texts, &m);
-    int right = undefined ? lacks(r, undefined) : !r && !run(m, &number);
-    right = right && number == (undefined ? 0 : 42);
+    int right = is_right(&LINKED[i], &number);
     printf("%s: %d%s\n", LINKED[i].title, number, right ? "" : " WRONG");
   }
 }
@@ -147,6 +222,19 @@ static void local_variable(void) {
   OK(cuModuleGetGlobal(&x, 0, m, "x"));
   OK(cuMemcpyDtoH(&number, x, sizeof number));
   printf("variable of the first text: %d%s\n", number, number == 42 ? "" : " WRONG");
+}
+
+/* Of several common variables the largest one counts. */
+static void common_variable(void) {
+  CUmodule m;
+  CUdeviceptr x;
+  size_t bytes = 0;
+  OK(link_texts(
+      (const char* [3]){HEAD ".common .global .u32 x;\n", HEAD ".common .global .u64 x;\n",
+                        HEAD ".common .global .u32 x;\n"},
+      &m));
+  OK(cuModuleGetGlobal(&x, &bytes, m, "x"));
+  printf("common variable: %zu bytes%s\n", bytes, bytes == 8 ? "" : " WRONG");
 }
 
 static int registers(const void* image, unsigned n, CUjit_option* options, void** values) {
@@ -182,7 +270,8 @@ int main(void) {
       &m, ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry bad( { ret }\n", 3,
       with_log, logged));
   printf("the log has a message: %d\n", log[0] != 0);
-  local_names();
+  linked_texts();
   local_variable();
+  common_variable();
   return 0;
 }
