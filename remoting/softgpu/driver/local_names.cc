@@ -111,12 +111,19 @@ bool is_element(std::string_view rest) {
          !belongs_to_word(rest[2]);
 }
 
-// Return whether a word that is called like a name is an instruction, a modifier or the common
-// part of several registers, as in r<4>.
+// Return whether a word before a parenthesis is the operator of a value, as in `= generic(x)`.
+bool is_operator(std::string_view before) {
+  size_t last = before.find_last_not_of(" \t\r\n");
+  return last != before.npos && std::string_view("={,").find(before[last]) != before.npos;
+}
+
+// Return whether a word that is called like a name is an instruction, a modifier, an operator or
+// the common part of several registers, as in r<4>.
 bool has_other_meaning(std::string_view before, std::string_view rest) {
   if (!before.empty() && before.back() == ':') return true;
   size_t next = rest.find_first_not_of(" \t\r\n");
   if (next == rest.npos) return false;
+  if (rest[next] == '(') return is_operator(before);
   return rest[next] == '<' || (rest[0] == '.' && !is_element(rest));
 }
 

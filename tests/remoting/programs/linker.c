@@ -132,6 +132,15 @@ static const struct linked {
      {HEAD ".visible .func second()\n{ ret; }\n.visible .entry other();\n"
            ".alias other, second;\n" KERNEL("mov.u32 %r3, 42;")},
      .refused = "other"},
+    {"a variable called like an operator",
+     {HEAD ".global .u32 generic = 1;\n", HEAD
+      ".global .u32 generic = 42;\n"
+      ".global .u64 list[2] = {generic(generic), generic (generic)}, p = generic(generic);\n" KERNEL(
+          "ld.global.u64 %rd1, [list+8]; ld.u32 %r3, [%rd1];")}},
+    {"a function called like an operator",
+     {HEAD ".global .u32 generic = 1;\n",
+      HEAD ".func (.reg .u32 r) generic()\n{ mov.u32 r, 42; ret; }\n" KERNEL(
+          "call (%r3), generic, ();")}},
     {"a function whose prototype is visible",
      {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
       HEAD ".extern " RETURNS ";\n" KERNEL("call (%r3), second, ();"),
