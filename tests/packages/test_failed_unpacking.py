@@ -50,8 +50,8 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(archive: Path, prefix: Path) -> subprocess.Popen[str]:
-        # Under nohup this process ignores SIGHUP, and so would its children.
-        command = ["env", "--default-signal=HUP", *command_of(archive, prefix)]
+        # A process in the background may ignore SIGHUP or SIGINT, and so would its children.
+        command = ["env", "--default-signal", *command_of(archive, prefix)]
         started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         return started[-1]
 
