@@ -208,7 +208,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const control::All
     ::close(process.fd);
     refuse(tls, kNotStarted,
            "the session server could not start; see the launcher's log on the node");
-    kill_process(session.pidfd);
+    kill(session);
     return;
   }
   set_running(control::hex(start.id, 16), ready->isolation, violations, process.fd);

@@ -217,15 +217,20 @@ bool Sessions::must_end(Session& s, const std::map<SessionId, uint32_t>& too_lat
   return true;
 }
 
+// Kills the process of a session by its newest state: once it is closed, another process may have
+// the descriptor of a copy.
+void Sessions::kill(const Session& s) {
+  MutexLock lock(mutex_);
+  auto it = sessions_.find(hex(s.record.id, 16));
+  if (it != sessions_.end()) kill_process(it->second.pidfd);
+}
+
 // Tells sessions to end for the reason that was noted. Kills those that cannot be told.
 void Sessions::end(const std::vector<Session>& sessions) {
   for (auto& s : sessions) {
     control::EndReason reason{};
     std::snprintf(reason.text, sizeof reason.text, "%s", s.record.reason);
-    if (post_request(address_of(s), control::Kind::end, &reason, sizeof reason)) continue;
-    MutexLock lock(mutex_);
-    auto it = sessions_.find(hex(s.record.id, 16));
-    if (it != sessions_.end()) kill_process(it->second.pidfd);
+    if (!post_request(address_of(s), control::Kind::end, &reason, sizeof reason)) kill(s);
   }
 }
 
@@ -349,10 +354,13 @@ void Sessions::end_all(const char* reason) {
   end(ending);
   int64_t deadline_ms = transport::now_ms() + kEndMs;
   auto all_ended = [&] {
-    return std::all_of(ending.begin(), ending.end(), [](auto& s) { return has_ended(s.pidfd); });
+    MutexLock lock(mutex_);
+    return std::all_of(sessions_.begin(), sessions_.end(),
+                       [](auto& entry) { return has_ended(entry.second.pidfd); });
   };
   while (!all_ended() && transport::now_ms() < deadline_ms) poll(nullptr, 0, kEndPollMs);
-  for (auto& s : ending) kill_process(s.pidfd);
+  MutexLock lock(mutex_);
+  for (auto& [id, s] : sessions_) kill_process(s.pidfd);
 }
 
 }  // namespace busbar::launcher

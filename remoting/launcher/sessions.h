@@ -122,6 +122,7 @@ class Sessions {
   bool has_exited(Session& s, std::string& reason) REQUIRES(mutex_);
   void note_reason(Session& s, const char* reason) REQUIRES(mutex_);
   std::string reason_to_end(const Session& s, const std::map<SessionId, uint32_t>& too_late);
+  void kill(const Session& s) EXCLUDES(mutex_);
   bool must_end(Session& s, const std::map<SessionId, uint32_t>& too_late) REQUIRES(mutex_);
   void end(const std::vector<Session>& sessions) EXCLUDES(mutex_);
   std::vector<StatusQuery> queries();
