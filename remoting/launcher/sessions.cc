@@ -33,7 +33,7 @@ constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end 
 constexpr int kStatusMs = 100;                // for all sessions; agents wait this long
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
-constexpr int64_t kNoStatusMs = 10'000;  // longer: the spawner is stopped
+constexpr uint64_t kNoStatusSeconds = 10;  // longer: the spawner is stopped
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -178,9 +178,9 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
   if (!has_ended(s.pidfd)) return false;
   std::optional<int> status;
   if (!read_status(s.exit_pipe, status) && !*s.record.reason) {
-    int64_t now = transport::now_ms();
-    if (!s.kill_at_ms) s.kill_at_ms = now;
-    if (now < s.kill_at_ms + kNoStatusMs) return false;
+    uint64_t now = boottime_seconds();
+    if (!s.ended_boottime) s.ended_boottime = (uint32_t)now;
+    if (now < s.ended_boottime + kNoStatusSeconds) return false;
   }
   reason =
       reason_of_end(status, s.record.reason, s.record.state == (uint32_t)SessionState::running);

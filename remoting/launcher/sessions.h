@@ -38,12 +38,11 @@ struct Session {
   int32_t pidfd = -1;            // in memory only
   int32_t exit_pipe = -1;        // gets the exit status, in memory only
   int32_t violations = -1;       // descriptor of launcher/violations.h, in memory only
+  uint32_t ended_boottime = 0;   // when its exit status was first missing, in memory only
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
-  // Of transport::now_ms(), in memory only. 0: it may continue. When the process has ended by
-  // itself and its exit status is missing: when that was seen.
-  int64_t kill_at_ms = 0;
+  int64_t kill_at_ms = 0;  // of transport::now_ms(), in memory only. 0: it may continue
 };
 
 class Sessions {
@@ -122,8 +121,8 @@ class Sessions {
   bool has_exited(Session& s, std::string& reason) REQUIRES(mutex_);
   void note_reason(Session& s, const char* reason) REQUIRES(mutex_);
   std::string reason_to_end(const Session& s, const std::map<SessionId, uint32_t>& too_late);
-  void kill(const Session& s) EXCLUDES(mutex_);
   bool must_end(Session& s, const std::map<SessionId, uint32_t>& too_late) REQUIRES(mutex_);
+  void kill(const Session& s) EXCLUDES(mutex_);
   void end(const std::vector<Session>& sessions) EXCLUDES(mutex_);
   std::vector<StatusQuery> queries();
   void update(const StatusQuery& answer) REQUIRES(mutex_);

@@ -147,6 +147,7 @@ def test_reason_of_an_end_is_known_when_the_spawner_collects_the_process_late(
 def test_session_that_was_told_to_end_is_closed_without_its_exit_status(
     node: LocalNode, compiled: Compiled
 ) -> None:
+    """It has a reason, so that the launcher does not look for the status of its process again."""
     with program([compiled("endless"), "kernel"], node.remote_environment()) as ending:
         assert ending.stdout and ending.stdout.readline() == "ready\n"
         (session,) = node.sessions()
