@@ -105,26 +105,15 @@ Names names_of(std::string_view text) {
   return names;
 }
 
-// Return whether an element of a vector follows, as in r.x, and not the rest of an instruction.
-bool is_element(std::string_view rest) {
-  return rest.size() > 2 && std::string_view("xyzwrgba").find(rest[1]) != rest.npos &&
-         !belongs_to_word(rest[2]);
-}
-
-// Return whether a word before a parenthesis is the operator of a value, as in `= generic(x)`.
-bool is_operator(std::string_view before) {
-  size_t last = before.find_last_not_of(" \t\r\n");
-  return last != before.npos && std::string_view("={,").find(before[last]) != before.npos;
-}
-
-// Return whether a word that is called like a name is an instruction, a modifier, an operator or
-// the common part of several registers, as in r<4>.
-bool has_other_meaning(std::string_view before, std::string_view rest) {
-  if (!before.empty() && before.back() == ':') return true;
-  size_t next = rest.find_first_not_of(" \t\r\n");
-  if (next == rest.npos) return false;
-  if (rest[next] == '(') return is_operator(before);
-  return rest[next] == '<' || (rest[0] == '.' && !is_element(rest));
+// Return whether a word that is called like a name is something else, by its neighbors: a modifier
+// or an instruction, as in `shared::cta` and `add.u32`, the operator of a value, as in
+// `= generic(x)`, or the common part of several registers, as in `r<4>`.
+bool has_other_meaning(std::string_view before, std::string_view behind) {
+  static const Words kBeforeValue = {"=", "{", ","}, kBeforeFunction = {".func", ")"};
+  static const Words kElements = {".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a"};
+  if (before == ":" || behind == "<") return true;
+  if (behind == "(") return kBeforeValue.count(before) != 0;
+  return behind.starts_with('.') && !kElements.count(behind) && !kBeforeFunction.count(before);
 }
 
 // The registers that the blocks around a word declare as sets: `.reg .b32 r<4>` declares r0 to r3.
@@ -168,16 +157,17 @@ std::string renamed(std::string_view text, const NewNames& names) {
   RegisterSets sets;
   size_t copied = 0;
   bool of_target = false;  // in the list of .target, as the word debug
-  for (auto word = reader.next(); !word.empty(); word = reader.next()) {
-    size_t from = (size_t)(word.data() - text.data()), behind = from + word.size();
+  std::string_view before, word = reader.next(), behind;
+  for (; !word.empty(); before = word, word = behind) {
+    behind = reader.next();
+    size_t from = (size_t)(word.data() - text.data());
     sets.read(word);
     of_target = word == ".target" || (of_target && word[0] != '.');
     auto name = names.find(word);
-    if (name == names.end() || of_target || sets.contain(word) ||
-        has_other_meaning(text.substr(0, from), text.substr(behind)))
+    if (name == names.end() || of_target || sets.contain(word) || has_other_meaning(before, behind))
       continue;
     out.append(text.substr(copied, from - copied)).append(name->second);
-    copied = behind;
+    copied = from + word.size();
   }
   return out.append(text.substr(copied));
 }

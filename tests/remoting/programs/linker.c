@@ -133,13 +133,18 @@ static const struct linked {
            ".alias other, second;\n" KERNEL("mov.u32 %r3, 42;")},
      .refused = "other"},
     {"a variable called like an operator",
-     {HEAD ".global .u32 generic = 1;\n", HEAD
-      ".global .u32 generic = 42;\n"
-      ".global .u64 list[2] = {generic(generic), generic (generic)}, p = generic(generic);\n" KERNEL(
-          "ld.global.u64 %rd1, [list+8]; ld.u32 %r3, [%rd1];")}},
+     {HEAD ".global .u32 generic = 1;\n",
+      HEAD ".global .u32 generic = 42;\n"
+           ".global .u64 list[2] = {// a\ngeneric(generic), generic/* b */ (generic)},\n"
+           "p = /* c */ generic(generic);\n" KERNEL(
+               "ld.global.u64 %rd1, [list+8]; ld.u32 %r3, [%rd1];")}},
+    {"a variable called like an instruction",
+     {HEAD ".global .u32 add = 1;\n",
+      HEAD ".global .u32 add = 40;\n" KERNEL(
+          "ld.global.u32 %r1, [add]; add /* a */ .u32 %r3, %r1, 2;")}},
     {"a function called like an operator",
      {HEAD ".global .u32 generic = 1;\n",
-      HEAD ".func (.reg .u32 r) generic()\n{ mov.u32 r, 42; ret; }\n" KERNEL(
+      HEAD ".func (.reg .u32 r) // a, b,\ngeneric()\n{ mov.u32 r, 42; ret; }\n" KERNEL(
           "call (%r3), generic, ();")}},
     {"a function whose prototype is visible",
      {HEAD ".visible " RETURNS ";\n" RETURNS "\n{ mov.u32 r, 42; ret; }\n",
