@@ -23,11 +23,13 @@ bool agree(const Function& a, const Function& b) {
   return a.entry == b.entry && same(a.params, b.params) && same(a.returns, b.returns);
 }
 
-// Return whether two declarations of a variable agree as NVIDIA's linker compares them. An array
-// may have no size, and a .common variable may be smaller than another definition.
+// Return whether two declarations of a variable agree as NVIDIA's linker compares them: each with
+// what counts until then, so that the order of the texts matters. An array may have no size, and a
+// .common variable may be smaller than another one or than an initialized definition.
 bool agree(const Variable& a, const Variable& b) {
   auto may_be_smaller = [](const Variable& v, const Variable& than) {
-    return !v.bytes || (v.common && !than.external && v.bytes < than.bytes);
+    bool has_value = than.common || !than.initial.empty();
+    return !v.bytes || (v.common && has_value && v.bytes < than.bytes);
   };
   return a.space == b.space && (a.bytes == b.bytes || may_be_smaller(a, b) || may_be_smaller(b, a));
 }
@@ -124,10 +126,11 @@ void ModuleParser::alias() {
   std::string name = cursor_.word();
   cursor_.expect(",");
   std::string aliasee = cursor_.word();
-  const Function *f = module_.function(name), *g = module_.function(aliasee);
-  if (!f || !g || f->entry || g->entry)
-    cursor_.refuse("alias " + name + " or " + aliasee + " is no function");
-  if (!agree(*f, *g)) cursor_.refuse("alias " + name + " has other parameters than " + aliasee);
+  for (auto& n : {name, aliasee})
+    if (auto* f = module_.function(n); !f || f->entry)
+      cursor_.refuse(n + " in an alias is no function");
+  if (!agree(*module_.function(name), *module_.function(aliasee)))
+    cursor_.refuse("alias " + name + " has other parameters than " + aliasee);
   aliases_.push_back({name, aliasee, line});
   cursor_.expect(";");
 }
@@ -201,8 +204,9 @@ void ModuleParser::linked_item() {
   cursor_.expect(";");
 }
 
-// A definition without linkage has that of its prototype, which is in the same text: the linker has
-// renamed the function if only another text gives its name a linkage.
+// A definition without linkage has that of its prototype. That of a function is in the same text:
+// the linker has renamed the function if only another text gives its name a linkage. A kernel keeps
+// its name, and has the linkage of its newest prototype in any text.
 bool ModuleParser::is_weak(const Function& f, const std::string& linkage) {
   if (!f.defined && !linkage.empty()) linkages_[f.name] = linkage;
   return (linkage.empty() ? linkages_[f.name] : linkage) == "weak";
