@@ -6,18 +6,21 @@
 
 namespace softgpu::ptx {
 namespace {
+using Variables = std::map<std::string, Variable>;  // by name
 
-const Variable* find(const Module& module, const Function& f, const std::string& name) {
+const Variable* find(const Variables& declared, const Function& f, const std::string& name) {
   for (auto* list : {&f.variables, &f.params, &f.returns})
     for (auto& v : *list)
       if (v.name == name) return &v;
-  return module.variable(name);
+  auto it = declared.find(name);
+  return it == declared.end() ? nullptr : &it->second;
 }
 
 // `a[%r]` is the address of `a` and the product of a register and the size of a scalar of `a`,
 // which ptxas computes in 32 bits without a sign.
-void resolve_register(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
-  const Variable* v = find(module, f, o.name);
+void resolve_register(const Variables& declared, const Function& f, const Instruction& ins,
+                      Operand& o) {
+  const Variable* v = find(declared, f, o.name);
   auto type = f.registers.find(o.elements[0].name);
   bool integer = type != f.registers.end() && !type->second.is_float() &&
                  type->second.kind != 'p' && type->second.bits <= 64;
@@ -32,13 +35,13 @@ void resolve_register(const Module& module, const Function& f, const Instruction
   o.indexed = false;
 }
 
-void resolve(const Module& module, const Function& f, const Instruction& ins, Operand& o) {
+void resolve(const Variables& declared, const Function& f, const Instruction& ins, Operand& o) {
   static const std::set<std::string> kAccesses = {"ld", "ldu", "st"};
-  if (!o.elements.empty()) return resolve_register(module, f, ins, o);
+  if (!o.elements.empty()) return resolve_register(declared, f, ins, o);
   bool accesses = kAccesses.count(ins.op) > 0;
   if (!accesses && ins.op != "mov" && !(ins.op == "cp" && ins.has("tensor")))
     throw Refusal{ins.line, "instruction " + ins.op + ": it takes no element of " + o.name};
-  const Variable* v = find(module, f, o.name);
+  const Variable* v = find(declared, f, o.name);
   uint64_t bytes = v ? (uint64_t)v->type.bytes() : 0;
   bool has_elements = v && (!v->dimensions.empty() || v->vector);
   bool is_register = f.registers.count(o.name) > 0;
@@ -55,11 +58,10 @@ void resolve(const Module& module, const Function& f, const Instruction& ins, Op
 
 }  // namespace
 
-void resolve_elements(Module& module) {
-  for (auto& f : module.functions)
-    for (auto& ins : f.body)
-      for (auto& o : ins.operands)
-        if (o.indexed) resolve(module, f, ins, o);
+void resolve_elements(Function& f, const Variables& declared) {
+  for (auto& ins : f.body)
+    for (auto& o : ins.operands)
+      if (o.indexed) resolve(declared, f, ins, o);
 }
 
 }  // namespace softgpu::ptx

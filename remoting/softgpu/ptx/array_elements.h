@@ -5,7 +5,9 @@
 
 namespace softgpu::ptx {
 
-// Replace each element by its address. Throw Refusal for an element of something that is no array.
-void resolve_elements(Module& module);
+// Replace each element by its address, by the variables of the module that are declared before the
+// function: its text may declare a variable with another type than the text that defines it. Throw
+// Refusal for an element of something that is no array.
+void resolve_elements(Function& f, const std::map<std::string, Variable>& declared);
 
 }  // namespace softgpu::ptx

@@ -41,7 +41,6 @@ class ModuleParser {
   Module parse() {
     while (!cursor_.at_end()) top_level();
     resolve_aliases(module_, aliases_);
-    resolve_elements(module_);
     return std::move(module_);
   }
 
@@ -64,6 +63,7 @@ class ModuleParser {
   Module module_;
   std::set<std::string> seen_;                   // directives
   std::map<std::string, size_t> variables_;      // by name, to the index in module_
+  std::map<std::string, Variable> newest_;       // declaration of a variable, without its value
   std::set<std::string> weak_;                   // names whose definition another one may replace
   std::map<std::string, std::string> linkages_;  // of the newest prototype of a function
   std::vector<Alias> aliases_;
@@ -188,6 +188,7 @@ void ModuleParser::linked_item() {
     Function f = FunctionParser(cursor_).parse();
     if (f.defined && linkage == "extern")
       cursor_.refuse("external function " + f.name + " has a body");
+    resolve_elements(f, newest_);
     bool weak = is_weak(f, linkage);
     return declare(std::move(f), weak);
   }
@@ -198,6 +199,7 @@ void ModuleParser::linked_item() {
     v.external = linkage == "extern";
     v.common = linkage == "common";
     check_module_variable(v, linkage);
+    newest_[v.name] = v;
     parse_initial_values(cursor_, v);
     declare(std::move(v), v.common || linkage == "weak");
   } while (cursor_.accept(","));

@@ -123,6 +123,17 @@ static const struct linked {
      {HEAD ".common .global .u32 number;\n", HEAD ".visible .global .u32 number[2] = {1, 42};\n",
       HEAD ".extern .global .u32 number;\n" KERNEL("ld.global.u32 %r3, [number];")},
      .refused = "number"},
+    {"an element before a definition of another type",
+     {HEAD
+      ".extern .global .u64 x[2];\n" KERNEL("ld.global.u64 %rd1, x[1]; cvt.u32.u64 %r3, %rd1;"),
+      HEAD ".visible .global .align 8 .u32 x[4] = {1, 2, 42};\n"}},
+    {"an element behind a definition of another type",
+     {HEAD ".visible .global .align 8 .u32 x[4] = {1, 2, 42};\n", HEAD
+      ".extern .global .u64 x[2];\n" KERNEL("ld.global.u64 %rd1, x[1]; cvt.u32.u64 %r3, %rd1;")}},
+    {"an element of a weak variable of another type",
+     {HEAD ".weak .global .u64 x[2];\n" KERNEL(
+          "mov.u32 %r1, 1; mov.u64 %rd1, x[%r1]; ld.global.u32 %r3, [%rd1];"),
+      HEAD ".visible .global .u32 x[4] = {1, 2, 42};\n"}},
     {"a common variable behind a smaller one",
      {HEAD ".visible .global .u32 number = 42;\n" KERNEL("ld.global.u32 %r3, [number];"),
       HEAD ".common .global .u64 number;\n"},
