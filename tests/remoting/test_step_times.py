@@ -10,7 +10,7 @@ import time
 from deploy.supervisor import BUILD, wait_for
 from remoting.bench.partitions.neighbour_rows import ALONE, FAIR, step_rows
 from remoting.bench.partitions.resize_rows import PERIODS, Measured, Period, period_rows, ratio_row
-from remoting.bench.partitions.rows import Row
+from remoting.bench.partitions.rows import Row, line_of
 from remoting.bench.partitions.stalls import LEAST_SECONDS, watched_stalls
 from remoting.bench.partitions.steps import Span, Steps, overlap
 
@@ -73,11 +73,12 @@ def test_rows_of_a_control_that_differs_are_void() -> None:
 
 
 def test_row_of_more_than_a_few_stalled_steps_is_void() -> None:
-    def verdict(stalled: int) -> object:
+    def line(stalled: int, control: float) -> str:
         period = Period([0.4] * 100, stalled)
-        return ratio_row("steps", [period], [Period([0.4] * 100)], 0.5, control=1)["verdict"]
+        return line_of(ratio_row("steps", [period], [Period([0.4] * 100)], 0.5, control))
 
-    assert [verdict(3), verdict(4)] == ["met", "void"]
+    assert line(3, control=1).endswith(" met")
+    assert line(4, control=1.04).endswith(" void: control 1.04, 4 stalled steps")
 
 
 def test_row_without_steps_is_void_and_has_no_value() -> None:

@@ -18,7 +18,7 @@ from remoting.bench.partitions.lost_rows import capped_row, lost_rows
 from remoting.bench.partitions.neighbour_rows import neighbour_rows
 from remoting.bench.partitions.resize_chart import record, svg
 from remoting.bench.partitions.resize_rows import VARIANTS, resize_rows
-from remoting.bench.partitions.rows import Row
+from remoting.bench.partitions.rows import Row, line_of
 from remoting.bench.partitions.share_rows import (
     KERNELS_US,
     SHARES,
@@ -74,10 +74,7 @@ def measured(bench: Bench, part: str, out: TextIO) -> list[Row]:
     """Return the rows of a part, and print them at once: all parts take an hour."""
     rows = PARTS[part](bench)
     for r in rows:
-        verdict = str(r["verdict"]).replace("missed", "MISSED")
-        value = f"{r['value']!s:>8} {r['unit']:6}"
-        line = f"{r['name']:70} {value} target {r['target']:>5}  {verdict}"
-        print(line, file=out, flush=True)
+        print(line_of(r), file=out, flush=True)
     return rows
 
 

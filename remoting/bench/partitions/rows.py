@@ -27,6 +27,15 @@ def row(
     }
 
 
+def line_of(r: Row) -> str:
+    """Return a row as a line of text."""
+    verdict = str(r["verdict"]).replace("missed", "MISSED")
+    if isinstance(reasons := r.get("void"), list):
+        verdict += f": {', '.join(reasons)}"
+    value = f"{r['value']!s:>8} {r['unit']:6}"
+    return f"{r['name']:70} {value} target {r['target']:>5}  {verdict}"
+
+
 def rounded(value: float, digits: int) -> float | None:
     """Return a number for JSON, which has none for the quantile of no values."""
     return None if math.isnan(value) else round(value, digits)
