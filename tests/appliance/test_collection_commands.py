@@ -35,6 +35,10 @@ def create(busbar: Busbar, kind: str) -> str:
     return str(json.loads(done.out)["id"]) if kind == "user" else done.out.strip()
 
 
+def test_kinds_are_found() -> None:
+    assert {"alarm-definition", "pool", "project", "user"} <= set(KINDS)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_object_is_created_listed_shown_and_deleted(busbar: Busbar, kind: str) -> None:
     made = create(busbar, kind)

@@ -25,7 +25,6 @@ OTHER_NAMES = {
     "labels": [],
     "limit_gpus": ["limit"],
     "mail_users": ["mail-user"],
-    "name": [],
     "networks": ["network"],
     "policies": ["policy"],
     "privileges": ["privilege"],
@@ -40,10 +39,12 @@ OTHER_NAMES = {
     "username": [],
 }
 """Options of the fields whose option has another name than the field without its unit."""
-NO_FIELDS = {"name", "output", "yes"}
-"""Options that commands may have besides: `--name` of `set` renames the object."""
+NO_FIELDS = {"output", "yes"}
+"""Options that commands may have besides."""
 WITHOUT_OPTION = {
+    "pool set": ["name"],
     "project set": ["department"],
+    "role set": ["name"],
     "user create": ["is_active"],
     "user set": ["is_service"],
 }
@@ -58,7 +59,6 @@ COMMANDS = [
     for name in ("create", "set")
     if name in PROGRAM.commands[group].commands and f"{group} {name}" not in BY_HAND
 ]
-
 
 RACKS = {
     "name": {"type": "string", "description": "Name."},
@@ -77,14 +77,22 @@ def options_in(group: Any, name: str) -> list[Any]:
     return [p for p in group.commands[name].params if p.opts[0].startswith("-")]
 
 
+def test_each_kind_has_a_group_of_commands_that_is_found_by_its_name() -> None:
+    assert set(api_fields.forms()) <= {f"{group}s" for group in PROGRAM.commands}
+    assert {"pool create", "pool set", "role-binding create"} <= set(COMMANDS)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_has_an_option_for_each_field(command: str) -> None:
     names = {n for option in options_of(command) for n in (*option.opts, *option.secondary_opts)}
     found = {name.removeprefix("--") for name in names if name.startswith("--")}
-    collection = f"{command.partition(' ')[0]}s"
+    group, verb = command.split()
+    without = WITHOUT_OPTION.get(command, [])
+    if verb == "create" or "rename" in PROGRAM.commands[group].commands:
+        without = ["name", *without]  # the name of the object is an argument
     expected = {
         name
-        for field in fields_of(collection, *WITHOUT_OPTION.get(command, []))
+        for field in fields_of(f"{group}s", *without)
         for name in OTHER_NAMES.get(field, [field.removesuffix("_seconds").replace("_", "-")])
     }
     assert found - NO_FIELDS == expected
