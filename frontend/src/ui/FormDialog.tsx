@@ -16,7 +16,15 @@ import {
 import { type ComponentProps, type FormEvent, type ReactNode, useState } from "react";
 import { say, t } from "../text/text";
 import { Conflict, ConflictChoice } from "./Conflict";
-import { type Field, FieldInput, type FieldValue, type FormValues, helpId } from "./fields";
+import {
+  type Field,
+  FieldInput,
+  type FieldValue,
+  type FormValues,
+  describedBy,
+  helpId,
+  isSame,
+} from "./fields";
 import { messageFor, messageOf } from "./refusal";
 
 export interface FormDialogProps {
@@ -40,6 +48,7 @@ export interface FormDialogProps {
 /** The values of a form, and what came of its last submission. */
 function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   const [values, setValues] = useState<FormValues>(initial);
+  const [sent, setSent] = useState<FormValues>({});
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const [conflict, setConflict] = useState<Conflict | null>(null);
@@ -54,6 +63,7 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   const send = async (e: FormEvent) => {
     e.preventDefault();
     setBusy(true);
+    setSent(values);
     setError(null);
     try {
       const given = await submit(values);
@@ -64,7 +74,10 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
     }
     setBusy(false);
   };
-  return { values, put, busy, error, conflict, result, send };
+  /** Return what is wrong with a field, until its value is changed. */
+  const errorOf = (field: Field) =>
+    isSame(values[field.name], sent[field.name]) ? messageFor(error, field) : "";
+  return { values, put, busy, error, errorOf, conflict, result, send };
 }
 
 function FormField({ field, error, ...input }: ComponentProps<typeof FieldInput>) {
@@ -73,7 +86,7 @@ function FormField({ field, error, ...input }: ComponentProps<typeof FieldInput>
       label={say(field.label)}
       fieldId={`field-${field.name}`}
       isRequired={field.required}
-      role={field.type === "checks" ? "group" : undefined}
+      {...(field.type === "checks" && { role: "group", ...describedBy({ field, error }) })}
     >
       <FieldInput field={field} error={error} {...input} />
       {(error || field.help) && (
@@ -112,7 +125,7 @@ interface FieldsProps {
 }
 
 function Fields({ form, fields, shown, command }: FieldsProps) {
-  const { values, put, error, conflict, send } = form;
+  const { values, put, error, errorOf, conflict, send } = form;
   return (
     <Form id="form" onSubmit={(e) => void send(e)}>
       {error && <Alert variant="danger" isInline title={messageOf(error, fields)} component="p" />}
@@ -122,7 +135,7 @@ function Fields({ form, fields, shown, command }: FieldsProps) {
           key={field.name}
           field={field}
           value={values[field.name]}
-          error={messageFor(error, field)}
+          error={errorOf(field)}
           autoFocus={i === 0}
           onChange={(v) => put(field.name, v)}
         />

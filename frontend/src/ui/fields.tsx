@@ -46,9 +46,13 @@ interface InputProps {
 
 export const helpId = ({ name }: Field) => `help-${name}`;
 
+/** Properties of what is described by what is wrong with its value. */
+export const describedBy = ({ field, error }: Pick<InputProps, "field" | "error">) =>
+  error ? { "aria-describedby": helpId(field) } : {};
+
 /** Properties of an input whose value was refused. */
-const refused = ({ field, error }: InputProps) =>
-  error ? { validated: "error" as const, "aria-describedby": helpId(field) } : {};
+const refused = (props: InputProps) =>
+  props.error ? { validated: "error" as const, ...describedBy(props) } : {};
 
 function NameSelect(props: InputProps) {
   const { field } = props;
@@ -95,6 +99,20 @@ function Checks({ field, value, onChange }: InputProps) {
   );
 }
 
+function OnOff(props: InputProps) {
+  const { field, value, onChange, error } = props;
+  return (
+    <Switch
+      id={`field-${field.name}`}
+      isChecked={Boolean(value)}
+      aria-label={say(field.label)}
+      aria-invalid={error !== ""}
+      {...describedBy(props)}
+      onChange={(_, on) => onChange(on)}
+    />
+  );
+}
+
 function Area(props: InputProps) {
   const { field, value, onChange } = props;
   return (
@@ -119,15 +137,7 @@ export function FieldInput(props: InputProps) {
   if (field.type === "names") return <NameSelect {...props} />;
   if (field.type === "select") return <Choice {...props} options={field.options ?? []} />;
   if (field.type === "checks") return <Checks {...props} />;
-  if (field.type === "switch")
-    return (
-      <Switch
-        id={id}
-        isChecked={Boolean(value)}
-        aria-label={say(field.label)}
-        onChange={(_, on) => onChange(on)}
-      />
-    );
+  if (field.type === "switch") return <OnOff {...props} />;
   if (field.type === "area" || field.type === "labels") return <Area {...props} />;
   const type = field.type === "moment" ? "datetime-local" : field.type;
   return (
