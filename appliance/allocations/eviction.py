@@ -21,6 +21,7 @@ from appliance.allocations.models import (
     Session,
     SessionState,
 )
+from appliance.allocations.preemption import withdraw_notices
 from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
@@ -50,6 +51,9 @@ def release(*, allocation_id: UUID, actor: str) -> None:
 
 
 def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float = 0.0) -> None:
+    waited = (
+        allocation.state == AllocationState.QUEUED or allocation.resize_requested_at is not None
+    )
     if allocation.state == AllocationState.QUEUED:
         lifecycle.leave_queue(allocation, reason=reason, actor=actor)
     elif grace_seconds > 0 and allocation.state in RUNNING:
@@ -57,6 +61,8 @@ def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float
         allocation.refresh_from_db()
     else:
         lifecycle.begin_release(allocation, reason=reason, actor=actor)
+    if waited:
+        withdraw_notices(allocation)
 
 
 class ExpiryRow(NamedTuple):

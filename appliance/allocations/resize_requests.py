@@ -13,6 +13,7 @@ from appliance.allocations.index import index
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
 from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
+from appliance.allocations.preemption import needed_victims, withdraw_notices
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size, requested_size
 from appliance.allocations.scheduler import (
@@ -51,7 +52,8 @@ def resize(
     What needs no more capacity is granted at once. Growth is granted at once if the scheduler finds
     the capacity; otherwise the allocation keeps its size and mode and waits in the queue. The
     current size and mode as the request withdraw a resize that waits, and another mode alone
-    withdraws one to whole GPUs.
+    withdraws one to whole GPUs. Allocations that have notice only for a resize that is withdrawn or
+    replaced go on.
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
@@ -68,12 +70,16 @@ def resize(
         return
     check_size(size)
     before = values_of(allocation)
+    waited = allocation.resize_requested_at is not None
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
     partitions = resizing.partitions_of(allocation)
     check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
-    if sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation))):
+    needs_capacity = sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation)))
+    if waited:
+        withdraw_notices(allocation, needed_victims(allocation) if needs_capacity else ())
+    if needs_capacity:
         wait_for_capacity(allocation, partitions)
     else:
         resizing.grant(allocation)

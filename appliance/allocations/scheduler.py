@@ -14,6 +14,7 @@ from appliance.allocations.actions import older_node_refusals
 from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
+from appliance.allocations.preemption import preemption_reason
 from appliance.allocations.snapshot import Start, Wait, WaitingRule
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
@@ -118,8 +119,7 @@ def wait(allocation: Allocation, decision: Wait) -> None:
     def preempt(victim: UUID) -> None:
         evict(
             allocation_id=victim,
-            # Without names: the victim may belong to another project.
-            reason=f"preempted by allocation {allocation.pk}",
+            reason=preemption_reason(allocation),
             grace_seconds=current(AllocationSettings).preemption_grace_seconds,
         )
 

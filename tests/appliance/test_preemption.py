@@ -1,0 +1,133 @@
+"""Notices of eviction that a request or a resize causes, and their withdrawal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from appliance.accounts.models import Project, User
+from appliance.activity.models import Event
+from appliance.allocations import eviction, scheduler
+from appliance.allocations.index import index
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Node, NodeState
+from appliance.pools.models import Quota
+from tests.appliance.conftest import GIB, Cast, body
+from tests.appliance.test_resizing import URL, Client, report
+
+Clients = Callable[[User | None], Any]
+pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
+
+
+@pytest.fixture
+def alice(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> Client:
+    """The user alice, whose project has a quota of the GPU."""
+    project = Project.objects.get(name="default")
+    Quota.objects.create(subject_kind="project", subject_id=project.pk, quota_percent=100)
+    return Client(client_of(cast.alice), add_node(memory_bytes=10 * GIB))
+
+
+@pytest.fixture
+def charlie(cast: Cast, client_of: Clients, alice: Client) -> Client:
+    """A user of another project, which borrows."""
+    return Client(client_of(cast.charlie), alice.node)
+
+
+def has_notice(client: Client, pk: str) -> bool:
+    allocation = client.read(pk)
+    assert (allocation["evict_at"] is None) == (allocation["end_reason"] == "")
+    return allocation["evict_at"] is not None
+
+
+def end_those_with_notice(node: Node) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Allocation.objects.exclude(evict_at=None).update(evict_at=past)
+    eviction.evict_expired()
+    report(node)
+
+
+@pytest.mark.parametrize("percent", [30, 20, 40], ids=["withdrawn", "less", "fits"])
+def test_neighbour_goes_on_when_the_resize_that_evicts_it_no_longer_needs_it(
+    alice: Client, charlie: Client, percent: int
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    assert alice.resize(pk, percent=60)["waiting_rule"] == "reclaim"
+    assert has_notice(charlie, borrowed)
+    alice.resize(pk, percent=percent)
+    assert not has_notice(charlie, borrowed)
+    withdrawn = Event.objects.get(kind="allocation.eviction_withdrawn", object_id=borrowed)
+    assert withdrawn.actor == "system", "a user of another project was named"
+    end_those_with_notice(alice.node)
+    assert charlie.read(borrowed)["state"] == "active" and alice.granted(pk)[0] == percent
+    index.verify_sample()
+    assert index.mismatches == 0
+
+
+def test_neighbour_keeps_its_notice_if_the_new_size_needs_its_end_as_well(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    before = charlie.read(borrowed)["evict_at"]
+    alice.resize(pk, percent=70)
+    assert charlie.read(borrowed)["evict_at"] == before
+    assert not Event.objects.filter(kind="allocation.eviction_withdrawn").exists()
+
+
+def test_smaller_resize_ends_fewer_neighbours(alice: Client, charlie: Client) -> None:
+    pk = alice.allocate(percent=20)
+    others = [charlie.allocate(percent=40, project="elsewhere") for _ in range(2)]
+    alice.resize(pk, percent=100)
+    assert [has_notice(charlie, other) for other in others] == [True, True]
+    alice.resize(pk, percent=50)
+    assert sorted(has_notice(charlie, other) for other in others) == [False, True]
+
+
+def test_notice_stays_for_another_request_that_is_entitled_to_the_gpu(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    waiting = body(alice.client.post(URL, {"percent": 50}, format="json"))
+    assert waiting["waiting_rule"] == "reclaim"
+    alice.resize(pk, percent=30)
+    assert waiting["id"] in charlie.read(borrowed)["end_reason"]
+
+
+@pytest.mark.parametrize("waits", ["request", "resize"])
+def test_neighbour_goes_on_when_what_evicts_it_is_released(
+    alice: Client, charlie: Client, waits: str
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    if waits == "resize":
+        alice.resize(pk, percent=60)
+    else:
+        pk = body(alice.client.post(URL, {"percent": 50}, format="json"))["id"]
+    assert has_notice(charlie, borrowed)
+    alice.client.delete(f"{URL}/{pk}")
+    assert not has_notice(charlie, borrowed)
+
+
+def test_neighbour_on_a_node_that_drains_ends_all_the_same(alice: Client, charlie: Client) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    Node.objects.update(state=NodeState.DRAINING)
+    alice.resize(pk, percent=30)
+    assert has_notice(charlie, borrowed)
+
+
+def test_notice_of_the_resized_allocation_ends_those_that_it_gave(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    eviction.evict(allocation_id=UUID(pk), reason="idle", grace_seconds=60)
+    assert not has_notice(charlie, borrowed)
+    scheduler.run_tick()
+    assert not has_notice(charlie, borrowed)
