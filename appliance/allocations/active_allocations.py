@@ -107,6 +107,7 @@ def load_sized_partitions(allocation_ids: Sequence[UUID]) -> dict[UUID, list[Siz
 def active_allocation(row: ShareRow, shares: tuple[Share, ...]) -> ActiveAllocation:
     started_at = row.allocation__active_at or row.allocation__created_at
     lifetime = row.allocation__lifetime_seconds
+    end_of_lifetime = started_at + timedelta(seconds=lifetime) if lifetime else None
     releasing = row.allocation__state == AllocationState.RELEASING
     return ActiveAllocation(
         row.allocation_id,
@@ -122,7 +123,7 @@ def active_allocation(row: ShareRow, shares: tuple[Share, ...]) -> ActiveAllocat
         row.allocation__preemptible,
         started_at,
         leaving=releasing or row.allocation__evict_at is not None,
-        ends_at=started_at + timedelta(seconds=lifetime) if lifetime else None,
+        ends_at=min(filter(None, (row.allocation__evict_at, end_of_lifetime)), default=None),
         reservation_id=row.allocation__reservation_id,
     )
 

@@ -75,6 +75,19 @@ def expected_start(
     return None
 
 
+def reason_without_start(
+    snapshot: SchedulerSnapshot, queued: Sequence[PendingAllocation], allocation_id: UUID
+) -> str:
+    """Return why `expected_start` returns None."""
+    own = snapshot.active.get(allocation_id)
+    if own is None or own.ends_at is None:
+        return "no end time is set"
+    active = snapshot.active.copy()
+    active[allocation_id] = replace(own, ends_at=None)
+    at = expected_start(replace(snapshot, active=active), queued, allocation_id)
+    return "no end time is set" if at is None else "not before it ends itself"
+
+
 def try_start(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Start | None:
     """Return the start in the first pool that can take the request, without reclaiming."""
     for pool_id in pending.pools:

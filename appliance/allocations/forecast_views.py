@@ -45,6 +45,10 @@ class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
         allow_null=True,
         help_text="Forecast of the start. Null if it depends on allocations without a known end.",
     )
+    expected_start_reason = serializers.CharField(
+        allow_blank=True,
+        help_text="Why no start of what is queued is expected. Empty if one is.",
+    )
     alternatives = AlternativeSerializer(
         many=True, help_text="Similar requests that would start at once."
     )
@@ -79,15 +83,21 @@ class AllocationExplanationView(ApplianceView):
         snapshot, queued = load_snapshot()
         _, pending = queued.get(allocation.pk, (None, None))
         expected_start_at, alternatives = None, list[forecast.Alternative]()
+        expected_start_reason = ""
         if pending:
             requests = [p for _, p in queued.values()]
             expected_start_at = forecast.expected_start(snapshot, requests, allocation.pk)
+            if expected_start_at is None:
+                expected_start_reason = forecast.reason_without_start(
+                    snapshot, requests, allocation.pk
+                )
             alternatives = forecast.alternatives(usable(snapshot, allocation), pending)
         explanation = {
             "state": allocation.state,
             "rule": allocation.waiting_rule,
             "reason": allocation.waiting_reason,
             "expected_start_at": expected_start_at,
+            "expected_start_reason": expected_start_reason,
             "alternatives": alternatives,
         }
         return Response(ExplanationSerializer(explanation).data)

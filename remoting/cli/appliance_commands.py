@@ -50,7 +50,8 @@ def explain(
         return
     typer.echo(f"{explanation['rule']}: {explanation['reason']}")
     at = explanation["expected_start_at"] and f"{cell(explanation, 'expected_start_at')} UTC"
-    typer.echo(f"Expected to start: {at or 'unknown (no end time is set)'}")
+    why = explanation.get("expected_start_reason") or "no end time is set"  # older appliances
+    typer.echo(f"Expected to start: {at or f'unknown ({why})'}")
     if explanation["alternatives"]:
         typer.echo("Alternatives that would start immediately:")
         show(

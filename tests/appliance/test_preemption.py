@@ -80,6 +80,15 @@ def test_neighbour_keeps_its_notice_if_the_new_size_needs_its_end_as_well(
     assert not Event.objects.filter(kind="allocation.eviction_withdrawn").exists()
 
 
+def test_resize_is_expected_when_the_notice_of_its_victim_ends(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    explained = body(alice.client.get(f"{URL}/{pk}/explanation"))
+    assert explained["expected_start_at"] == charlie.read(borrowed)["evict_at"]
+
+
 def test_smaller_resize_ends_fewer_neighbours(alice: Client, charlie: Client) -> None:
     pk = alice.allocate(percent=20)
     others = [charlie.allocate(percent=40, project="elsewhere") for _ in range(2)]

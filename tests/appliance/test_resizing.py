@@ -235,6 +235,21 @@ def test_forecast_of_a_resize_is_the_end_of_another_allocation(alice: Client) ->
     assert explained["expected_start_at"] is not None
 
 
+@pytest.mark.parametrize(
+    ("end_of_other", "reason"),
+    [(7200, "not before it ends itself"), (None, "no end time is set"), (1800, "")],
+)
+def test_explanation_tells_whether_the_room_comes_after_the_own_end(
+    alice: Client, end_of_other: int | None, reason: str
+) -> None:
+    small = alice.allocate(percent=30, lifetime_seconds=3600)
+    alice.allocate(percent=60, lifetime_seconds=end_of_other)
+    alice.resize(small, percent=50)
+    explained = body(alice.client.get(f"{URL}/{small}/explanation"))
+    assert explained["expected_start_reason"] == reason
+    assert (explained["expected_start_at"] is None) == bool(reason)
+
+
 def test_resize_while_another_waits_replaces_it(alice: Client) -> None:
     small, _ = alice.allocate(percent=30), alice.allocate(percent=60)
     alice.resize(small, percent=90)
