@@ -50,6 +50,7 @@ class Canceller(NamedTuple):
 
 
 _cancellers: dict[str, Canceller] = {}
+_advice: dict[str, str] = {}
 
 
 def register_canceller(
@@ -57,6 +58,11 @@ def register_canceller(
 ) -> None:
     """Make tasks of this kind cancellable. `own_privilege` defaults to `privilege`."""
     _cancellers[kind] = Canceller(privilege, own_privilege or privilege, cancel)
+
+
+def advise_to_cancel(kind: str, advice: str) -> None:
+    """Tell who cancels a task of a kind that has no canceller what to do."""
+    _advice[kind] = advice
 
 
 def cancellable(task: Task) -> bool:
@@ -73,7 +79,7 @@ def cancel(*, task_id: UUID, user: User) -> Task:
     """
     task = Task.objects.select_related("initiator").get(pk=task_id)
     raise_refusal(cancel_refusal(user, task))
-    task_cancel(path=task.path, kind=task.kind, actor=user.username)
+    task_cancel(path=task.path, kind=task.kind, reason=f"cancelled by {user.username}")
     record(task, "cancelled", {"state": task.state}, {"state": str(TaskState.CANCELLED)})
     _cancellers[task.kind].cancel(task, user)
     task.refresh_from_db()
@@ -83,9 +89,8 @@ def cancel(*, task_id: UUID, user: User) -> Task:
 def cancel_refusal(user: User, task: Task) -> ApplianceError | None:
     canceller = _cancellers.get(task.kind)
     if canceller is None:
-        return ApplianceError(
-            Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled."
-        )
+        text = f"A task of kind {task.kind} cannot be cancelled. {_advice.get(task.kind, '')}"
+        return ApplianceError(Code.NOT_SUPPORTED, text.rstrip())
     own = task.initiator_id == user.pk
     needed = canceller.own_privilege if own else canceller.privilege
     if not can(user, needed, task.project_id):
@@ -195,7 +200,7 @@ def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
 
 
 @write_transaction
-def task_cancel(*, path: str, kind: str, actor: str) -> None:
+def task_cancel(*, path: str, kind: str, reason: str) -> None:
     """Set the running task of this kind and path to cancelled. The caller stops its work."""
     for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
         changes: dict[str, Any] = {
@@ -204,7 +209,7 @@ def task_cancel(*, path: str, kind: str, actor: str) -> None:
             "version": F("version") + 1,
         }
         if Task.objects.filter(pk=task.pk, state=TaskState.RUNNING).update(
-            error={"code": "cancelled", "detail": f"cancelled by {actor}"}, **changes
+            error={"code": "cancelled", "detail": reason}, **changes
         ):
             change_log.record(Topic.TASK, task.pk)
 

@@ -89,21 +89,33 @@ def resize_refusal(user: User, allocation: Allocation) -> ApplianceError | None:
         return ApplianceError(
             Code.DENIED, f"Missing privilege {CREATE} in the allocation's project."
         )
-    if allocation.state != AllocationState.ACTIVE:
+    waits = allocation.resize_requested_at is not None  # it can be withdrawn
+    if not waits and (error := suspended_refusal(allocation)):
+        return error
+    if allocation.state not in RUNNING:
         return ApplianceError(
             Code.CONFLICT,
             f"The allocation is {allocation.state}; only an active allocation can be resized.",
-        )
-    if allocation.suspension in IN_PROGRESS:
-        return ApplianceError(
-            Code.CONFLICT,
-            f"The allocation is {allocation.suspension}; resize it when it is active.",
         )
     if allocation.evict_at is not None:
         return ApplianceError(
             Code.CONFLICT, f"The allocation is about to end: {allocation.end_reason}"
         )
     return None
+
+
+def suspended_refusal(allocation: Allocation) -> ApplianceError | None:
+    """Return the error for a resize of an allocation that is suspended, or becomes so."""
+    if allocation.state == AllocationState.SUSPENDED:
+        text = "only an active allocation can be resized. Resume it first."
+    elif allocation.state == AllocationState.ACTIVE and allocation.suspension in IN_PROGRESS:
+        text = "resize it when it is active."
+    else:
+        return None
+    progress = allocation.suspension or allocation.state
+    waits = allocation.resize_requested_at is not None
+    withdrawal = " Its present size and mode withdraw the resize that waits." if waits else ""
+    return ApplianceError(Code.CONFLICT, f"The allocation is {progress}; {text}{withdrawal}")
 
 
 def resize_refusals(user: User, rows: Sequence[Allocation]) -> Refusals:

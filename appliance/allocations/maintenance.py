@@ -141,7 +141,7 @@ def exit_maintenance(*, node_id: UUID, actor: str) -> Node:
         raise changed_concurrently(node)
     for allocation in evicted_for(node):
         withdraw_for(node, allocation, actor)
-    task_cancel(path=node.path, kind=TASK, actor=actor)
+    task_cancel(path=node.path, kind=TASK, reason=f"cancelled by {actor}")
     emit_node_event(node, "node.ready", f"Node {node.name} left maintenance.", actor=actor)
     record(node, "returned", {"state": node.state}, {"state": str(NodeState.READY)})
     node.refresh_from_db()
@@ -159,7 +159,8 @@ def withdraw_for(node: Node, allocation: Allocation, actor: str) -> None:
     others = Node.objects.filter(gpus__partitions__allocation=allocation, state=NodeState.DRAINING)
     if (other := others.exclude(pk=node.pk).first()) is None:
         lifecycle.withdraw_eviction(allocation, actor=actor)
-        task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, actor=actor)
+        reason = f"cancelled by {actor}"
+        task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, reason=reason)
     else:
         lifecycle.change_eviction(allocation, reason=eviction_reason(other))
 

@@ -7,9 +7,15 @@ from uuid import UUID
 
 from appliance.accounts.actions import raise_refusal
 from appliance.accounts.models import User
+from appliance.activity.tasks import advise_to_cancel
 from appliance.allocations import resizing, sizes
-from appliance.allocations.actions import older_node_refusals, resize_refusals
+from appliance.allocations.actions import (
+    older_node_refusals,
+    resize_refusals,
+    suspended_refusal,
+)
 from appliance.allocations.index import index
+from appliance.allocations.lifecycle import RESIZE_TASK
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
 from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
@@ -57,7 +63,7 @@ def resize(
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
-            not active, has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
+            not active (a suspended one can withdraw a resize), has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
             resize allocations, except to withdraw a resize, INVALID for a size of nothing,
             UNSATISFIABLE if its GPUs or the limits can never give the size, or a CUDA context needs
             more memory, DISK_FULL if it would have to grow and the appliance has too little space.
@@ -67,13 +73,19 @@ def resize(
     raise_refusal(refusal)
     size = wanted_size(allocation, percent, memory_bytes, compute_mode)
     if size == requested_size(allocation):
-        return
+        return raise_refusal(suspended_refusal(allocation))
     check_size(size)
     before = values_of(allocation)
     waited = allocation.resize_requested_at is not None
+    partitions = resizing.partitions_of(allocation)
+    if resizing.withdraws(allocation, size, partitions):
+        resizing.withdraw(allocation, size, user)
+        record_changed(allocation, before)
+        withdraw_notices(allocation)
+        return run_tick_for_others()
+    raise_refusal(suspended_refusal(allocation))
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
-    partitions = resizing.partitions_of(allocation)
     check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
     needs_capacity = sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation)))
@@ -161,3 +173,10 @@ def reason_against(
     alone = replace(pending, growth=())
     wait = check_limits(idle, alone, sizes.whole(partitions, pending.request))
     return wait.reason if wait else ""
+
+
+advise_to_cancel(
+    RESIZE_TASK,
+    "A resize of the allocation to its present size and mode withdraws one that waits, and a"
+    " larger size ends a shrink.",
+)

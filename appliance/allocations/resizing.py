@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import User
-from appliance.activity.tasks import task_end, task_start
+from appliance.activity.tasks import task_cancel, task_end, task_start
 from appliance.allocations.active_allocations import load_sized_partitions
 from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
@@ -81,24 +82,10 @@ def request_size(allocation: Allocation, size: Size, user: User) -> None:
     Raises ApplianceError CONFLICT if another writer changed the allocation first.
     """
     before = describe(allocation)
-    changes = asdict(size) | {
-        "resize_requested_at": timezone.now(),
-        "waiting_rule": "",
-        "waiting_reason": "",
-        "version": allocation.version + 1,
-    }
-    rows = Allocation.objects.filter(
-        pk=allocation.pk, state=AllocationState.ACTIVE, version=allocation.version
-    )
-    if not rows.update(**changes):
-        raise ApplianceError(
-            Code.CONFLICT, "The allocation changed concurrently; read it and try again."
-        )
-    for name, value in changes.items():
-        setattr(allocation, name, value)
+    store_size(allocation, size, requested_at=timezone.now())
     message = f"{user.username} asked for {describe(allocation)} instead of {before}."
     emit_event(allocation, "allocation.resize_requested", message=message, actor=user.username)
-    task_end(path=allocation.path, kind=RESIZE_TASK, error="replaced by another resize")
+    task_cancel(path=allocation.path, kind=RESIZE_TASK, reason="replaced by another resize")
     task_start(
         kind=RESIZE_TASK,
         path=allocation.path,
@@ -106,6 +93,45 @@ def request_size(allocation: Allocation, size: Size, user: User) -> None:
         project_id=allocation.project_id,
         message=f"{allocation.name or allocation.pk}: {message}",
     )
+
+
+def withdraws(allocation: Allocation, size: Size, partitions: Sequence[SizedPartition]) -> bool:
+    """Return whether the size is the granted one of an allocation that waits for another."""
+    waits = allocation.resize_requested_at is not None
+    same_mode = size.compute_mode == allocation.granted_compute_mode
+    return waits and same_mode and all(map(size.is_of, partitions))
+
+
+def withdraw(allocation: Allocation, size: Size, user: User) -> None:
+    """End the wait of an allocation, which has the size. Its nodes need not learn of it.
+
+    Raises ApplianceError CONFLICT if another writer changed the allocation first.
+    """
+    before = describe(allocation)
+    store_size(allocation, size, requested_at=None)
+    message = f"{user.username} withdrew {before}; the size stays {describe(allocation)}."
+    emit_event(allocation, "allocation.resize_requested", message=message, actor=user.username)
+    reason = f"withdrawn by {user.username}"
+    task_cancel(path=allocation.path, kind=RESIZE_TASK, reason=reason)
+
+
+def store_size(allocation: Allocation, size: Size, requested_at: datetime | None) -> None:
+    changes = asdict(size) | {
+        "resize_requested_at": requested_at,
+        "waiting_rule": "",
+        "waiting_reason": "",
+        "version": allocation.version + 1,
+    }
+    rows = Allocation.objects.filter(
+        pk=allocation.pk, state=allocation.state, version=allocation.version
+    )
+    if not rows.update(**changes):
+        raise ApplianceError(
+            Code.CONFLICT, "The allocation changed concurrently; read it and try again."
+        )
+    change_log.record(Topic.ALLOCATION, allocation.pk)
+    for name, value in changes.items():
+        setattr(allocation, name, value)
 
 
 def describe(allocation: Allocation) -> str:

@@ -136,9 +136,11 @@ def record_reason(allocation: Allocation, decision: Wait) -> None:
         waiting_rule=decision.rule, waiting_reason=decision.reason[:500]
     )
     change_log.record(Topic.ALLOCATION, allocation.pk)
-    queued = allocation.state == AllocationState.QUEUED
-    kind = lifecycle.PREPARE_TASK if queued else lifecycle.RESIZE_TASK
-    task_log(path=allocation.path, kind=kind, message=decision.reason)
+    if allocation.state == AllocationState.QUEUED:
+        task_log(path=allocation.path, kind=lifecycle.PREPARE_TASK, message=decision.reason)
+    else:
+        message = f"{allocation.name or allocation.pk}: {decision.reason}"
+        task_log(path=allocation.path, kind=lifecycle.RESIZE_TASK, message=message)
 
 
 def wait_after_failure(allocation: Allocation) -> None:

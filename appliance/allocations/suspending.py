@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 REPORT_ROWS, CHANGE_ROWS = 2, 8
 """Rows that a new report writes, and that the change of an allocation writes."""
+WAITS_FOR_RESUMPTION = "The resize waits until the allocation is resumed."
 Report = Sequence[Any]
 """State, released bytes and reason of a node, as `suspension_reports` has them."""
 
@@ -80,6 +81,9 @@ def begin(allocation: Allocation, user: User) -> None:
     """
     if not desire(allocation, SuspensionState.SUSPENDING):
         raise changed_concurrently()
+    if allocation.resize_requested_at is not None:  # the reason that it has may end meanwhile
+        allocation.waiting_rule, allocation.waiting_reason = "", WAITS_FOR_RESUMPTION
+        allocation.save(update_fields=["waiting_rule", "waiting_reason"])
     message = f"{user.username} asked for its suspension."
     emit_event(allocation, "allocation.suspend_requested", message=message, actor=user.username)
     start_task(allocation, SUSPEND_TASK, message, user)

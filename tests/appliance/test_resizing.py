@@ -218,7 +218,8 @@ def test_growth_waits_with_a_reason_until_the_capacity_is_free(alice: Client) ->
     explained = body(alice.client.get(f"{URL}/{small}/explanation"))
     assert explained["rule"] == "capacity" and explained["reason"] == grown["waiting_reason"]
     assert explained["state"] == "active" and explained["expected_start_at"] is None
-    assert Task.objects.get(kind="allocation.resize").message == grown["waiting_reason"]
+    message = Task.objects.get(kind="allocation.resize").message
+    assert message == f"{small}: {grown['waiting_reason']}"
     alice.client.delete(f"{URL}/{large}")
     assert alice.granted(small) == (30, 3 * GIB), "the node has not confirmed the release"
     report(alice.node)
@@ -256,18 +257,32 @@ def test_resize_while_another_waits_replaces_it(alice: Client) -> None:
     alice.resize(small, percent=40)
     assert alice.granted(small) == (40, 4 * GIB)
     tasks = Task.objects.filter(kind="allocation.resize").order_by("created_at")
-    assert [t.state for t in tasks] == ["failed", "running"]
-    assert tasks[0].error == {"detail": "replaced by another resize"}
+    assert [t.state for t in tasks] == ["cancelled", "running"]
+    assert tasks[0].error == {"code": "cancelled", "detail": "replaced by another resize"}
 
 
 def test_resize_to_the_granted_size_withdraws_one_that_waits(alice: Client) -> None:
     small, large = alice.allocate(percent=30), alice.allocate(percent=60)
     alice.resize(small, percent=90)
     withdrawn = alice.resize(small, percent=30)
-    assert withdrawn["resize"]["state"] == "applying" and withdrawn["waiting_reason"] == ""
+    assert withdrawn["resize"] is None and withdrawn["waiting_reason"] == ""
+    task = Task.objects.get(kind="allocation.resize")
+    assert task.state == "cancelled" and task.error == {
+        "code": "cancelled",
+        "detail": "withdrawn by alice",
+    }
     alice.client.delete(f"{URL}/{large}")
     report(alice.node)
     assert alice.granted(small) == (30, 3 * GIB) and alice.read(small)["resize"] is None
+
+
+def test_refusal_to_cancel_the_task_tells_how_to_withdraw_the_resize(alice: Client) -> None:
+    small, _ = alice.allocate(percent=30), alice.allocate(percent=60)
+    alice.resize(small, percent=90)
+    task = Task.objects.get(kind="allocation.resize")
+    refused = alice.client.post(f"/api/v1/tasks/{task.pk}/cancel")
+    assert refused.status_code == 409
+    assert "to its present size and mode withdraws" in body(refused)["detail"]
 
 
 def test_same_size_changes_nothing(alice: Client) -> None:

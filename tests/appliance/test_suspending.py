@@ -293,6 +293,28 @@ def test_resize_that_waits_goes_on_after_the_resumption(alice: Client) -> None:
     assert alice.read(pk)["partitions"][0]["compute_percent"] == 60
 
 
+def test_resize_that_waits_is_withdrawn_while_the_allocation_is_suspended(alice: Client) -> None:
+    other, pk = alice.allocate(percent=50), alice.allocate(percent=50)
+    url = f"{URL}/{pk}"
+    alice.client.patch(url, {"percent": 60}, format="json")
+    alice.post(pk, "suspend")
+    report(alice.node, pk, "suspended")
+    alice.client.delete(f"{URL}/{other}")
+    report(alice.node)
+    suspended = alice.read(pk)
+    assert suspended["resize"]["reason"] == "The resize waits until the allocation is resumed."
+    assert "resize" in {a["name"] for a in suspended["actions"] if a["allowed"]}
+    refused = alice.client.patch(url, {"percent": 55}, format="json")
+    assert refused.status_code == 409 and "is suspended" in body(refused)["detail"]
+    assert alice.client.patch(url, {"percent": 50}, format="json").status_code == 202
+    withdrawn = alice.read(pk)
+    assert withdrawn["resize"] is None and withdrawn["waiting_reason"] == ""
+    assert withdrawn["state"] == "suspended" and withdrawn["percent"] == 50
+    report(alice.node, pk, "running")
+    scheduler.run_tick()
+    assert alice.read(pk)["partitions"][0]["compute_percent"] == 50
+
+
 def test_size_stays_from_the_request_to_suspend_until_the_allocation_is_active(
     alice: Client,
 ) -> None:
@@ -303,8 +325,7 @@ def test_size_stays_from_the_request_to_suspend_until_the_allocation_is_active(
     alice.post(pk, "suspend")
     refused = alice.client.patch(f"{URL}/{pk}", {"memory_bytes": GIB}, format="json")
     assert refused.status_code == 409 and "is suspending" in body(refused)["detail"]
-    names = {a["name"] for a in alice.read(pk)["actions"] if a["allowed"]}
-    assert "resize" not in names
+    assert "withdraw the resize" in body(refused)["detail"]
     alice.client.delete(f"{URL}/{other}")
     report(alice.node)
     assert alice.read(pk)["partitions"][0]["memory_bytes"] == 6 * GIB

@@ -158,7 +158,7 @@ def test_cancelled_work_stops_at_its_next_progress_report(cast: Cast) -> None:
     def work(progress: task_runner.Progress) -> None:
         nonlocal continued
         progress.report(10, "started")
-        tasks.task_cancel(path=task.path, kind=task.kind, actor="olga")
+        tasks.task_cancel(path=task.path, kind=task.kind, reason="cancelled by olga")
         progress.report(20, "not reached")
         continued = True
 
