@@ -477,14 +477,18 @@ class Client(Connection):
     ) -> Allocation:
         """Resize an active allocation.
 
-        Its sessions, tickets and neighbours are not affected.
+        Its sessions and tickets are not affected.
 
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
-        keeps its size and compute mode and waits in the queue. It shrinks at once; memory that
-        it
-        still uses beyond its size stays occupied until its programs free it. `resize` has the
-        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it,
-        except to withdraw a resize that waits.
+        keeps its size and compute mode and waits in the queue. Growth within a quota may evict
+        others after a notice, as a request may; they go on if the resize is withdrawn by the
+        present size and mode, also while the allocation is suspended. It shrinks at once;
+        memory
+        that it still uses beyond its size stays occupied until its programs free it. `resize`
+        has
+        the state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it,
+        except to
+        withdraw a resize that waits.
 
         Needs the privilege `allocations.create`.
 

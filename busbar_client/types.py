@@ -1032,7 +1032,9 @@ class Explanation(TypedDict):
     reason: str
     """Why; empty if there is no reason to name."""
     expected_start_at: str | None
-    """Forecast of the start. Null if it depends on allocations without a known end."""
+    """Forecast of the start. Null if there is none; expected_start_reason tells why."""
+    expected_start_reason: str
+    """Why no start of what is queued is expected. Empty if one is."""
     alternatives: list[Alternative]
     """Similar requests that would start at once."""
 

@@ -181,13 +181,15 @@ class AllocationView(ApplianceView):
         responses={202: AllocationSerializer},
     )
     def patch(self, request: Request, allocation_id: UUID) -> Response:
-        """Resize an active allocation. Its sessions, tickets and neighbours are not affected.
+        """Resize an active allocation. Its sessions and tickets are not affected.
 
         Omitted values stay. The allocation grows at once if the capacity is free; otherwise it
-        keeps its size and compute mode and waits in the queue. It shrinks at once; memory that it
-        still uses beyond its size stays occupied until its programs free it. `resize` has the
-        state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it,
-        except to withdraw a resize that waits.
+        keeps its size and compute mode and waits in the queue. Growth within a quota may evict
+        others after a notice, as a request may; they go on if the resize is withdrawn by the
+        present size and mode, also while the allocation is suspended. It shrinks at once; memory
+        that it still uses beyond its size stays occupied until its programs free it. `resize` has
+        the state. Nodes that cannot resize allocations (`resizes_allocations`) refuse it, except to
+        withdraw a resize that waits.
         """
         form = ResizeRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)

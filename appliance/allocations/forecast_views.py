@@ -43,7 +43,7 @@ class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(
         allow_null=True,
-        help_text="Forecast of the start. Null if it depends on allocations without a known end.",
+        help_text="Forecast of the start. Null if there is none; expected_start_reason tells why.",
     )
     expected_start_reason = serializers.CharField(
         allow_blank=True,

@@ -142,6 +142,7 @@ FIELDS: dict[str, Field] = {
     "error": Field(None, "Problem document of a failed task; null otherwise."),
     "errors": Field(None, "One entry for each wrong field."),
     "evict_at": Field(None, "Time of the announced end; null if none is announced."),
+    "expected_start_reason": Field("", "Why no start is expected; empty if one is."),
     "expires_at": Field(LATER, "Time of the expiry; null for never."),
     "expires_seconds": Field(300),
     "failed_work": Field(["scheduler.run_tick"]),
