@@ -63,10 +63,11 @@ def resize(
 
     Raises:
         ApplianceError: DENIED for others than owner and managers, CONFLICT if the allocation is
-            not active (a suspended one can withdraw a resize), has whole GPUs or changed concurrently, NOT_SUPPORTED if a node cannot
-            resize allocations, except to withdraw a resize, INVALID for a size of nothing,
-            UNSATISFIABLE if its GPUs or the limits can never give the size, or a CUDA context needs
-            more memory, DISK_FULL if it would have to grow and the appliance has too little space.
+            not active (a suspended one can withdraw a resize), has whole GPUs or changed
+            concurrently, NOT_SUPPORTED if a node cannot resize allocations, except to withdraw a
+            resize, INVALID for a size of nothing, UNSATISFIABLE if its GPUs or the limits can never
+            give the size, or a CUDA context needs more memory, DISK_FULL if it would have to grow
+            and the appliance has too little space.
     """
     allocation = allocation_by_id(allocation_id)
     (refusal,) = resize_refusals(user, [allocation])
@@ -126,7 +127,11 @@ def check_size(size: Size) -> None:
             " exclusive. Give another compute_mode with the size.",
         )
     if not size.percent and not size.memory_bytes:
-        raise ApplianceError(Code.INVALID, "percent and memory_bytes must not both be 0.")
+        raise ApplianceError(
+            Code.INVALID,
+            "percent and memory_bytes must not both be 0. With percent 0 give memory_bytes as well;"
+            " with memory_bytes 0 give percent.",
+        )
 
 
 def check_nodes(allocation: Allocation, partitions: list[SizedPartition]) -> None:

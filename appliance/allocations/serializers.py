@@ -20,7 +20,13 @@ from appliance.allocations.models import (
 )
 from appliance.allocations.placement import ComputeMode
 from appliance.api.encoding import format_timestamp
-from appliance.api.fields import LabelsField, LineField, NameField, StrictBooleanField
+from appliance.api.fields import (
+    LabelsField,
+    LineField,
+    NamedChoiceField,
+    NameField,
+    StrictBooleanField,
+)
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
@@ -257,7 +263,7 @@ class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
         required=False,
         help_text="Memory on each GPU. 0: in proportion to the percent.",
     )
-    compute_mode = serializers.ChoiceField(
+    compute_mode = NamedChoiceField(
         [m.value for m in ComputeMode],
         required=False,
         help_text="Meaning of the percent, as in the request of an allocation. `exclusive`: whole "
@@ -289,7 +295,7 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         required=False,
         help_text="Memory on each GPU. Without percent, compute is proportional to the memory.",
     )
-    compute_mode = serializers.ChoiceField(
+    compute_mode = NamedChoiceField(
         [m.value for m in ComputeMode],
         required=False,
         default="shared",

@@ -18,18 +18,26 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+", re.ASCII)
 PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
 MAX_LENGTH = 40
+MAX_BYTES, MAX_WAIT_SECONDS = 1 << 50, 60
+"""Limits of the appliance."""
 LEAST_MIB, LEAST_BYTES = 256, 256 << 10
 """From these numbers on a size without a unit is taken as MiB or bytes: few GPUs have so many GiB
 or MiB."""
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as 8GiB, 512MB or "1.5 TiB". Raises BadParameter."""
+    """Return the bytes of a size such as 8GiB, 512MB or "1.5 TiB". Raises BadParameter.
+
+    0 needs no unit.
+    """
     given = text.strip()[:MAX_LENGTH]
     match = SIZE.fullmatch(given)
     unit = match[2].upper() if match else ""
-    if match and unit in SIZE_UNITS:
-        return int(float(match[1]) * SIZE_UNITS[unit])
+    if match and (unit in SIZE_UNITS or not float(match[1])):
+        size = int(float(match[1]) * SIZE_UNITS.get(unit, 1))
+        if size > MAX_BYTES:
+            raise typer.BadParameter(f'"{given}" is more than 1024TiB, the most.')
+        return size
     if match and unit in ("", "K", "M", "G", "T", "KI", "MI", "GI", "TI"):
         meant = f"{match[1]}{unit[:1]}iB" if unit else proposed_size(match[1])
         raise typer.BadParameter(
@@ -67,6 +75,14 @@ def parse_duration(text: str | float) -> float:
     raise typer.BadParameter(f'"{given}" is no duration such as 90s, 8h or 1h30m.')
 
 
+def parse_short_wait(text: str | float) -> float:
+    """Return the seconds of a wait of one request. Raises BadParameter also for too long a one."""
+    seconds = parse_duration(text)
+    if seconds > MAX_WAIT_SECONDS:
+        raise typer.BadParameter(f'"{text}" is more than {MAX_WAIT_SECONDS}s, the longest wait.')
+    return seconds
+
+
 def parse_whole_seconds(text: str | float) -> int:
     """Return the seconds of a duration. Raises BadParameter also if they are no whole number."""
     seconds = parse_duration(text)
@@ -98,7 +114,7 @@ WaitOption = Annotated[
     float,
     typer.Option(
         "--wait",
-        parser=parse_duration,
+        parser=parse_short_wait,
         metavar="DURATION",
         help="Time to wait until it is no longer changing, for example 30s; 60s at most.",
     ),

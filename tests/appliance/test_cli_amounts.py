@@ -19,6 +19,9 @@ from remoting.cli.main import app
         ("2tb", 2 * 10**12),
         ("4096B", 4096),
         ("1kB", 1000),
+        ("0", 0),
+        ("0B", 0),
+        ("1024TiB", 1 << 50),
     ],
 )
 def test_size_in_si_and_iec_units(text: str, bytes_: int) -> None:
@@ -42,7 +45,9 @@ def test_size_without_unit_is_refused_with_a_proposal(text: str, meant: str) -> 
         parse_size(text)
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "8 gulps", "1e3MB", "٨GiB", "9" * 1000])
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "-1GiB", "8 gulps", "1025TiB", "1e3MB", "٨GiB", "9" * 1000]
+)
 def test_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_size(text)
