@@ -86,7 +86,8 @@ def shrinking_reason(returned_bytes: int, over_bytes: int) -> str:
     amounts = (f"{tenth / 10:.1f}".removesuffix(".0") for tenth in tenths)
     return (
         f"{' of '.join(amounts)} {name} returned. "
-        "The rest is free when its nodes confirm that its programs have freed it."
+        "The rest is free when its nodes confirm that its programs have freed it. Small blocks are"
+        " in pieces of up to 64 MiB: one block in use keeps its whole piece."
     )
 
 

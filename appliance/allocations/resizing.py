@@ -27,6 +27,7 @@ from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.prepared import Update
 from appliance.inventory.generations import increment_generations
+from appliance.pools.partition_memory import GRANULARITY_BYTES
 from appliance.runtime.failpoints import failpoint
 
 SET_SIZE = Update(
@@ -138,7 +139,8 @@ def describe(allocation: Allocation) -> str:
     """Return the requested size, such as "2 × 45 % (shared)"."""
     parts = [f"{allocation.percent} %"] if allocation.percent else []
     if allocation.memory_bytes:
-        parts.append(f"{allocation.memory_bytes >> 20} MiB")
+        granted = -(-allocation.memory_bytes // GRANULARITY_BYTES) * GRANULARITY_BYTES
+        parts.append(f"{granted >> 20} MiB")
     return f"{allocation.gpu_count} × {' and '.join(parts)} ({allocation.compute_mode})"
 
 

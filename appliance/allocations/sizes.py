@@ -108,13 +108,15 @@ def place_growth(gpus: Sequence[GpuCapacity], added: Sequence[Share]) -> Placeme
         if not gpu.usable:
             return NoPlacement(f"The allocation cannot grow: {gpu.unusable_reason}.")
         if gpu.free_percent < s.compute_percent or gpu.free_memory_bytes < s.memory_bytes:
-            return NoPlacement(explain_growth(gpu, s))
+            return NoPlacement(
+                explain_growth(gpu, s, "one of its GPUs" if len(added) > 1 else "its GPU")
+            )
     return Placement(tuple(added))
 
 
-def explain_growth(gpu: GpuCapacity, added: Share) -> str:
+def explain_growth(gpu: GpuCapacity, added: Share, name: str) -> str:
     return (
-        f"The resize adds {describe(added.compute_percent, added.memory_bytes)}, but its GPU has "
+        f"The resize adds {describe(added.compute_percent, added.memory_bytes)}, but {name} has "
         f"{describe(gpu.free_percent, gpu.free_memory_bytes)} free. The allocation keeps its size "
         "until other allocations end or shrink."
     )
