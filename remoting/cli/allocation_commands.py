@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,7 +63,17 @@ def allocation_list(
     """List allocations, newest first, with the reason if they are queued."""
     rows = client().items("allocations", **({"state": state} if state else {}))
     if not print_structured(rows, output):
-        show([with_size(row) for row in rows], ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
+        show(
+            [with_size(row) | {"state": progress(row)} for row in rows],
+            ALLOCATION_COLUMNS,
+            output,
+            ALLOCATION_WIDE,
+        )
+
+
+def progress(row: dict[str, Any]) -> str:
+    """Return the state of an allocation, and that of its resize if there is one."""
+    return f"{row['state']}, {row['resize']['state']}" if row["resize"] else str(row["state"])
 
 
 @allocation_app.command("create")

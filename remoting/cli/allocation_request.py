@@ -129,11 +129,7 @@ class AllocationRequest:
         given = {name: value for name, value in share.items() if value is not None}
         if not has_whole_gpus:
             return given
-        if given and given != {"percent": 100}:
-            text = (
-                "busbar: notice: --exclusive allocates whole GPUs: percent and memory are ignored"
-            )
-            print(text, file=sys.stderr)
+        tell_ignored_share(given)
         return {}
 
     def arguments(self) -> list[str]:
@@ -149,6 +145,13 @@ class AllocationRequest:
             for one in value if isinstance(value, list) else [value]:
                 found += [] if isinstance(one, bool) else [option, f"{one}{UNITS.get(f.name, '')}"]
         return found
+
+
+def tell_ignored_share(given: dict[str, Any]) -> None:
+    """Print a notice if the share that is given with the mode exclusive is not the whole GPU."""
+    if given.get("percent", 100) not in (0, 100) or given.get("memory_bytes"):
+        text = "busbar: notice: exclusive allocates whole GPUs: percent and memory are ignored"
+        print(text, file=sys.stderr)
 
 
 UNITS = {"memory": "B", "lifetime": "s"}

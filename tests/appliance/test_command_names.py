@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
 from django.conf import settings
 from django.utils import timezone
@@ -90,6 +91,41 @@ def test_resize_of_whole_gpus_needs_a_mode(alice: Client, busbar_of_alice: Busba
     assert refused.status == 4 and "Give another --mode with the size" in refused.err, refused
     done = busbar_of_alice("resize", pk, "-p", "50", "--mode", "shared", "--wait", "0")
     assert done.status == 0 and "50 % of the compute" in done.out, done
+
+
+def test_size_beside_the_mode_exclusive_is_ignored_with_a_notice(
+    alice: Client, busbar_of_alice: Busbar
+) -> None:
+    pk = alice.allocate(percent=20)
+    done = busbar_of_alice("resize", pk, "--mode", "exclusive", "-p", "50", "--wait", "0")
+    assert done.status == 0 and "percent and memory are ignored" in done.err, done
+    assert "100 % of the compute" in done.out, done
+
+
+def test_resize_that_another_has_replaced_fails(
+    alice: Client, busbar_of_alice: Busbar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pk = alice.allocate(percent=20)
+    patch = InProcessApi.respond
+
+    def respond(api: InProcessApi, method: str, *given: Any) -> Any:
+        response = patch(api, method, *given)
+        if method != "PATCH":
+            return response
+        other = alice.client.patch(f"/api/v1/allocations/{pk}", {"percent": 28}, format="json")
+        return httpx.Response(202, content=other.content)
+
+    monkeypatch.setattr(InProcessApi, "respond", respond)
+    done = busbar_of_alice("resize", pk, "-p", "26", "--wait", "0")
+    assert done.status == 4 and "28 % of the compute" in done.out, done
+    assert "Another resize has replaced this one" in done.err, done
+
+
+def test_list_shows_a_resize_in_progress(alice: Client, busbar_of_alice: Busbar) -> None:
+    pk = alice.allocate(percent=50)
+    alice.allocate(percent=40)
+    busbar_of_alice("resize", pk, "-p", "80", "--wait", "0")
+    assert "active, queued" in busbar_of_alice("allocation", "list").out
 
 
 def test_queued_resize_is_shown_once(alice: Client, busbar_of_alice: Busbar) -> None:

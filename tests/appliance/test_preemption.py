@@ -18,6 +18,7 @@ from appliance.allocations.index import index
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Node, NodeState
 from appliance.pools.models import Quota
+from tests.appliance.commands_in_process import BusbarOf
 from tests.appliance.conftest import GIB, Cast, body
 from tests.appliance.test_resizing import URL, Client, report
 
@@ -87,6 +88,19 @@ def test_resize_is_expected_when_the_notice_of_its_victim_ends(
     alice.resize(pk, percent=60)
     explained = body(alice.client.get(f"{URL}/{pk}/explanation"))
     assert explained["expected_start_at"] == charlie.read(borrowed)["evict_at"]
+
+
+def test_command_names_what_will_end_and_how_it_goes_on(
+    cast: Cast, client_of: Clients, alice: Client, charlie: Client, busbar_of: BusbarOf
+) -> None:
+    pk = alice.allocate(percent=30, name="train")
+    charlie.allocate(percent=60, project="elsewhere", name="other")
+    done = busbar_of(alice.client)("resize", "train", "-p", "60", "--wait", "0")
+    assert done.status == 0 and "other" not in done.out, "a name of another project"
+    assert "goes on if you resize to the present size and mode" in done.out
+    alice.resize(pk, percent=30)
+    done = busbar_of(client_of(cast.olga))("resize", pk, "-p", "60", "--wait", "0")
+    assert "Will end with their programs: other (project elsewhere, owner charlie) at " in done.out
 
 
 def test_smaller_resize_ends_fewer_neighbours(alice: Client, charlie: Client) -> None:

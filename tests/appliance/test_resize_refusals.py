@@ -73,7 +73,10 @@ def test_size_of_nothing_is_refused(alice: Client, size: dict[str, int]) -> None
         ("-p 101", "--percent"),
         ("-p=-1", "--percent"),
         ("-p half", "--percent"),
-        ("--mode best", "--mode"),
+        ("--mode best", '--mode: "best" is none of shared, capped, guaranteed, exclusive.'),
+        ("-m 1025TiB", "more than 1024TiB"),
+        ("-p 0 -m 0", "With percent 0 give --memory as well; with --memory 0 give percent."),
+        ("-p 30 --wait 2m", "more than 60s"),
     ],
 )
 def test_command_refuses_what_is_no_size_and_changes_nothing(
