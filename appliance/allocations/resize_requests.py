@@ -76,17 +76,26 @@ def resize(
     if size == requested_size(allocation):
         return raise_refusal(suspended_refusal(allocation))
     check_size(size)
-    before = values_of(allocation)
-    waited = allocation.resize_requested_at is not None
     partitions = resizing.partitions_of(allocation)
     if resizing.withdraws(allocation, size, partitions):
-        resizing.withdraw(allocation, size, user)
-        record_changed(allocation, before)
-        withdraw_notices(allocation)
-        return run_tick_for_others()
+        return withdraw(allocation, size, user)
     raise_refusal(suspended_refusal(allocation))
+    before, waited = values_of(allocation), allocation.resize_requested_at is not None
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
+    grant_or_wait(allocation, partitions, waited)
+
+
+def withdraw(allocation: Allocation, size: Size, user: User) -> None:
+    before = values_of(allocation)
+    resizing.withdraw(allocation, size, user)
+    record_changed(allocation, before)
+    withdraw_notices(allocation)
+    run_tick_for_others()
+
+
+def grant_or_wait(allocation: Allocation, partitions: list[SizedPartition], waited: bool) -> None:
+    """Grant the size, or let it wait for capacity. `waited`: it replaces another that did."""
     check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
     needs_capacity = sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation)))

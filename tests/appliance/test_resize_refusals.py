@@ -9,9 +9,10 @@ import pytest
 from django.conf import settings
 
 from appliance.accounts.models import User
+from appliance.activity.models import Task
 from appliance.inventory.models import Node
 from tests.appliance.commands_in_process import Busbar, BusbarOf
-from tests.appliance.conftest import GIB, Cast
+from tests.appliance.conftest import GIB, Cast, body
 from tests.appliance.test_resizing import URL, Client, kinds, taken
 
 Clients = Callable[[User | None], Any]
@@ -97,3 +98,12 @@ def test_allocation_that_waits_for_its_first_gpu_has_no_size_to_change(
     done = busbar_of_alice("resize", waiting, "-p", "10")
     assert done.status != 0 and "is queued; only an active allocation" in done.err
     assert alice.read(waiting)["state"] == "queued" and alice.read(waiting)["percent"] == 20
+
+
+def test_refusal_to_cancel_the_task_tells_how_to_withdraw_the_resize(alice: Client) -> None:
+    small, _ = alice.allocate(percent=30), alice.allocate(percent=60)
+    alice.resize(small, percent=90)
+    task = Task.objects.get(kind="allocation.resize")
+    refused = alice.client.post(f"/api/v1/tasks/{task.pk}/cancel")
+    assert refused.status_code == 409
+    assert "to its present size and mode withdraws" in body(refused)["detail"]

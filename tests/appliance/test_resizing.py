@@ -228,29 +228,6 @@ def test_growth_waits_with_a_reason_until_the_capacity_is_free(alice: Client) ->
     assert read["waiting_reason"] == "" and read["resize"]["state"] == "applying"
 
 
-def test_forecast_of_a_resize_is_the_end_of_another_allocation(alice: Client) -> None:
-    small = alice.allocate(percent=30)
-    alice.allocate(percent=60, lifetime_seconds=3600)
-    alice.resize(small, percent=50)
-    explained = body(alice.client.get(f"{URL}/{small}/explanation"))
-    assert explained["expected_start_at"] is not None
-
-
-@pytest.mark.parametrize(
-    ("end_of_other", "reason"),
-    [(7200, "not before it ends itself"), (None, "no end time is set"), (1800, "")],
-)
-def test_explanation_tells_whether_the_room_comes_after_the_own_end(
-    alice: Client, end_of_other: int | None, reason: str
-) -> None:
-    small = alice.allocate(percent=30, lifetime_seconds=3600)
-    alice.allocate(percent=60, lifetime_seconds=end_of_other)
-    alice.resize(small, percent=50)
-    explained = body(alice.client.get(f"{URL}/{small}/explanation"))
-    assert explained["expected_start_reason"] == reason
-    assert (explained["expected_start_at"] is None) == bool(reason)
-
-
 def test_resize_while_another_waits_replaces_it(alice: Client) -> None:
     small, _ = alice.allocate(percent=30), alice.allocate(percent=60)
     alice.resize(small, percent=90)
@@ -274,15 +251,6 @@ def test_resize_to_the_granted_size_withdraws_one_that_waits(alice: Client) -> N
     alice.client.delete(f"{URL}/{large}")
     report(alice.node)
     assert alice.granted(small) == (30, 3 * GIB) and alice.read(small)["resize"] is None
-
-
-def test_refusal_to_cancel_the_task_tells_how_to_withdraw_the_resize(alice: Client) -> None:
-    small, _ = alice.allocate(percent=30), alice.allocate(percent=60)
-    alice.resize(small, percent=90)
-    task = Task.objects.get(kind="allocation.resize")
-    refused = alice.client.post(f"/api/v1/tasks/{task.pk}/cancel")
-    assert refused.status_code == 409
-    assert "to its present size and mode withdraws" in body(refused)["detail"]
 
 
 def test_same_size_changes_nothing(alice: Client) -> None:
