@@ -57,13 +57,13 @@ export class Editing<K extends EditableKind> {
 
   /**
    * Send what was changed. What others have changed meanwhile is kept; throws Conflict if it is
-   * the same. After another failure the form still belongs to what was read before.
+   * the same. Returns the changed object. After another failure the form still belongs to what was read before.
    */
-  async send(values: FormValues): Promise<void> {
+  async send(values: FormValues): Promise<ObjectOf<K> | undefined> {
     let [read, wanted] = [this.read, values];
     for (let left = ATTEMPTS; ; left -= 1) {
       const shown = this.edit.values(read.row);
-      if (this.changed(wanted, shown).length === 0) return;
+      if (this.changed(wanted, shown).length === 0) return undefined;
       try {
         return await changeObject(this.kind, this.id, this.change(wanted, shown), read.version);
       } catch (problem) {
@@ -131,7 +131,7 @@ export async function openEdit<K extends EditableKind>(
     fields: edit.fields,
     initial: editing.shown,
     isUnchanged: (v) => editing.changed(v).length === 0,
-    submit: (v) => editing.send(v),
+    submit: async (v) => void (await editing.send(v)),
     ...(command ? { command: (v) => command(editing.change(v)) } : {}),
   });
 }

@@ -1,12 +1,11 @@
 // Dialogs of the actions that need values.
 import { ClipboardCopy } from "@patternfly/react-core";
 import { refresh } from "../api/cache";
-import { MODES, type Mode, resizeCurl } from "../model/allocationRequest";
 import type { Actionable } from "../model/kinds";
 import { labelLines, labelsOf } from "../model/labels";
-import { type Key, coded, t } from "../text/text";
+import { type Key, t } from "../text/text";
 import { FormDialog } from "../ui/FormDialog";
-import type { Field, FormValues } from "../ui/fields";
+import type { Field } from "../ui/fields";
 import { openDialog } from "./dialogs";
 import { type Edit, openEdit } from "./edit";
 import { openForm } from "./openForm";
@@ -71,52 +70,6 @@ export const admitGpu = (x: Actionable) =>
     fields: [POOL],
     submit: async (v) => void (await send.admitGpu(x.id, text(v.pool))),
   });
-
-export const resizeAllocation = (x: Actionable) =>
-  openEdit("allocations", x, RESIZING(x.id), "action.resize", { verb: t("action.resize") });
-const isWhole = (v: FormValues) => v.compute_mode === "exclusive";
-const SIZE_FIELDS: Field[] = [
-  {
-    name: "percent",
-    label: "field.percent",
-    type: "number",
-    help: "help.percent",
-    isHidden: isWhole,
-  },
-  {
-    name: "memory_bytes",
-    label: "field.memoryGib",
-    type: "number",
-    help: "help.memoryGib",
-    isHidden: isWhole,
-  },
-  {
-    name: "compute_mode",
-    label: "allocate.mode",
-    type: "select",
-    required: true,
-    options: MODES,
-    textOf: (mode) => coded("compute_mode.help", mode, mode),
-  },
-];
-export const RESIZING = (id: string): Edit<"allocations"> => ({
-  fields: SIZE_FIELDS,
-  values: (a) => ({
-    percent: String(a.percent ?? ""),
-    memory_bytes: String((a.memory_bytes ?? 0) / 2 ** 30),
-    compute_mode: a.compute_mode ?? "shared",
-  }),
-  settings: (v) => ({
-    compute_mode: text(v.compute_mode) as Mode,
-    ...(isWhole(v)
-      ? {}
-      : {
-          percent: Number(text(v.percent)),
-          memory_bytes: Math.round(Number(text(v.memory_bytes)) * 2 ** 30),
-        }),
-  }),
-  command: (size) => resizeCurl(id, size, location.origin),
-});
 
 export async function editPool(x: Actionable) {
   const isOwn = !(await mayEverywhere("pools.manage"));

@@ -8,6 +8,7 @@ import { LISTED_SPECS } from "./listedSpecs";
 import { LossOf } from "./Loss";
 import * as send from "./requests";
 import * as forms from "./forms";
+import { resizeAllocation } from "./resize";
 import type { Spec } from "./spec";
 
 const drain = (x: Actionable) => send.drainNode(x.id, 600);
@@ -101,7 +102,7 @@ export const SPECS: readonly Spec[] = [
     confirm: "confirm.resume",
     run: (x) => send.resume(x.id),
   },
-  { kind: "allocations", name: "resize", label: "action.resize", open: forms.resizeAllocation },
+  { kind: "allocations", name: "resize", label: "action.resize", open: resizeAllocation },
   {
     kind: "allocations",
     name: "force_release",

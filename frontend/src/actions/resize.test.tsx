@@ -2,13 +2,14 @@
 import { cleanup, fireEvent, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { cache } from "../api/cache";
-import { api } from "../api/client";
+import { type Allocation, api } from "../api/client";
+import { ToastRegion } from "../ui/toasts";
 import { show } from "./answeringServer";
-import { resizeAllocation } from "./forms";
+import { resizeAllocation, withdrawResize } from "./resize";
 
 const TRAIN = { kind: "allocations", id: "9", name: "train" } as const;
 const NEW = { id: "9", percent: 30, memory_bytes: 0, compute_mode: "shared", version: 4 };
-let row = { ...NEW };
+let row: { version: number; [field: string]: unknown } = { ...NEW };
 const sent: object[] = [];
 const answer = () => ({
   data: { ...row },
@@ -23,7 +24,7 @@ beforeEach(() => {
     sent.push(body);
     return answer();
   }) as never);
-  show(<main />);
+  show(<ToastRegion />);
 });
 afterEach(() => {
   cleanup();
@@ -80,4 +81,42 @@ test("whole GPUs become a share, and no mode is not a choice", async () => {
   type("50");
   await resize();
   expect(sent).toEqual([{ compute_mode: "shared", percent: 50 }]);
+});
+
+const WAITS = { state: "queued", reason: "Its GPU is full." };
+const WAITING = {
+  ...NEW,
+  percent: 90,
+  granted_compute_mode: "shared",
+  partitions: [{ gpu_id: "g", compute_percent: 30, memory_bytes: 2 ** 31 }],
+  resize: WAITS,
+};
+
+test("the form of a resize that waits shows the present size, which withdraws it", async () => {
+  row = WAITING;
+  await resizeAllocation(TRAIN);
+  await modes();
+  expect((share() as HTMLInputElement).value).toBe("30");
+  expect(screen.getByText(/A resize to 90 % waits/)).toBeTruthy();
+  await resize();
+  expect(sent).toEqual([{ percent: 30, memory_bytes: 2 ** 31 }]);
+});
+
+test("a resize that only waits is not reported as done", async () => {
+  await resizeAllocation(TRAIN);
+  await modes();
+  type("90");
+  row = WAITING;
+  await resize();
+  expect(await screen.findByText("Resize waits: 9")).toBeTruthy();
+  expect(screen.getByText(WAITS.reason)).toBeTruthy();
+});
+
+test("the withdrawal sends the present size, in the version that is shown", async () => {
+  cache.setQueryData(["rows", "gpu"], [{ id: "g", memory_bytes: 7 * 2 ** 30 }]);
+  await withdrawResize(WAITING as unknown as Allocation);
+  expect(sent).toEqual([{ percent: 30, memory_bytes: 2 ** 31, compute_mode: "shared" }]);
+  cache.setQueryData(["rows", "gpu"], [{ id: "g", memory_bytes: 2 ** 31 / 0.3 + 2 ** 20 }]);
+  await withdrawResize(WAITING as unknown as Allocation);
+  expect(sent[1]).toEqual({ percent: 30, memory_bytes: 0, compute_mode: "shared" });
 });

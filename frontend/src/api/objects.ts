@@ -57,11 +57,13 @@ export async function changeObject<K extends EditableKind>(
   id: string,
   body: ChangeOf<K>,
   version: string,
-): Promise<void> {
+): Promise<ObjectOf<K>> {
   const headers = { "If-Match": version };
   const params = { path: { pool_id: id } };
   const answer = await api.PATCH(at(kind, id), { params, headers, body: body as object });
-  showChanged(kind, unwrap(answer));
+  const row = unwrap(answer);
+  showChanged(kind, row);
+  return row as unknown as ObjectOf<K>;
 }
 
 /** Show a changed row at once: a role at one object of the inventory does not show its changes. */

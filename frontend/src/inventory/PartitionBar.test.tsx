@@ -60,6 +60,15 @@ test("the memory of a suspended allocation is reserved", async () => {
   expect(screen.getByLabelText(/^70 % free, 7.0 GiB/)).toBeTruthy();
 });
 
+test("memory that a shrinking allocation still holds is not free", async () => {
+  await show(
+    [{ ...partition, over_bytes: 2 * GIB }],
+    [{ id: "a", name: "training", owner: "ann" }],
+  );
+  expect(screen.getByLabelText(/^70 % free, 5.0 GiB/)).toBeTruthy();
+  expect(screen.getByLabelText("training: 2.0 GiB beyond its size, until its programs free it"));
+});
+
 test("a partition of an invisible allocation belongs to another project and opens nothing", async () => {
   await show([partition]);
   expect(screen.getByLabelText(/^another project 30 %/).tagName).toBe("SPAN");

@@ -2,7 +2,7 @@
 // bar of the GPU's page the edge of a segment resizes its allocation.
 import { Tooltip } from "@patternfly/react-core";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, type RefObject, useRef, useState } from "react";
+import { Fragment, type ReactNode, type RefObject, useRef, useState } from "react";
 import { openContextMenu } from "../actions/ActionMenu";
 import { openAllocate } from "../allocations/AllocateDialog";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
@@ -10,11 +10,11 @@ import { allocationsById, sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { useAccount } from "../model/account";
 import { allocationName } from "../model/allocationNames";
-import { gib } from "../model/format";
+import { gib, size } from "../model/format";
 import { coded, t } from "../text/text";
-import { allocated, partitionsOf, tonesOf } from "./capacity";
+import { type Capacity, allocated, partitionsOf, tonesOf } from "./capacity";
 import { isCapacity } from "./gpuState";
-import { ResizeHandle, percentOf } from "./ResizeHandle";
+import { ResizeHandle, keepsCompute, mostFor } from "./ResizeHandle";
 
 /** Narrower segments show no name; tooltip and label contain it. */
 const NARROW_PERCENT = 12;
@@ -34,8 +34,11 @@ interface SegmentProps {
   allocation: Allocation | undefined;
   sessions: Session[];
   tone: number;
-  /** Free percent of the GPU, if the edge of the segment can be moved. */
-  room: number | undefined;
+  /** What is free on the GPU, if the edge of the segment can be moved. */
+  free: Capacity | undefined;
+  /** Size in percent of the memory while the edge is moved. */
+  preview: number | null;
+  setPreview: (percent: number | null) => void;
 }
 
 interface SegmentLinkProps {
@@ -90,8 +93,15 @@ function segmentText(p: Partition, allocation: Allocation | undefined, filled: n
   });
 }
 
-function Segment({ partition: p, gpu, allocation, sessions, tone, room }: SegmentProps) {
-  const [preview, setPreview] = useState<number | null>(null);
+/** The share in a segment: that of the compute, with the memory if it is an amount of its own. */
+function shareText(p: Partition, gpu: Gpu, a: Allocation | undefined, preview: number | null) {
+  if (!a || !keepsCompute(a, gpu)) return `${preview ?? p.compute_percent} %`;
+  const bytes = preview === null ? p.memory_bytes : (gpu.memory_bytes * preview) / 100;
+  return t("bar.resizeValue", { percent: p.compute_percent, size: gib(bytes) });
+}
+
+function Segment(props: SegmentProps) {
+  const { partition: p, gpu, allocation, sessions, tone, free, preview, setPreview } = props;
   const share = preview ?? (100 * p.memory_bytes) / gpu.memory_bytes;
   const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
   const name = nameOf(allocation);
@@ -105,17 +115,45 @@ function Segment({ partition: p, gpu, allocation, sessions, tone, room }: Segmen
         <span className="bb-segment__used" style={{ width: `${filled}%` }} />
         <span className="bb-segment__text" aria-hidden="true">
           {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
-          {share >= TINY_PERCENT && <b>{preview ?? p.compute_percent} %</b>}
+          {share >= TINY_PERCENT && <b>{shareText(p, gpu, allocation, preview)}</b>}
         </span>
       </SegmentLink>
-      {allocation?.state === "active" && room !== undefined && (
+      {allocation?.state === "active" && free && (
         <ResizeHandle
           {...{ allocation, partition: p, gpu, preview, setPreview }}
-          most={percentOf(p, gpu) + room}
+          most={mostFor(allocation, p, gpu, free)}
         />
       )}
     </li>
   );
+}
+
+/** Memory beyond the size of a partition that shrinks. */
+function Returning({ gpu, name, bytes }: { gpu: Gpu; name: string; bytes: number }) {
+  const item = useRef<HTMLLIElement>(null);
+  const text = t("bar.returning", { name, size: size(bytes) });
+  return (
+    <li
+      ref={item}
+      className="bb-segment bb-segment--returning"
+      aria-label={text}
+      style={{ flexBasis: `${(100 * bytes) / gpu.memory_bytes}%` }}
+    >
+      <Tooltip content={text} triggerRef={item} aria="none" />
+    </li>
+  );
+}
+
+interface Moving {
+  id: string;
+  percent: number;
+}
+
+/** What is free when a partition has the size to which its edge was moved. */
+function freeAfter(free: Capacity, gpu: Gpu, p: Partition, a: Allocation, percent: number) {
+  const compute = keepsCompute(a, gpu) ? 0 : percent - p.compute_percent;
+  const memory = (gpu.memory_bytes * percent) / 100 - p.memory_bytes;
+  return { percent: free.percent - compute, memory_bytes: free.memory_bytes - memory };
 }
 
 function Free({ gpu, percent, bytes }: { gpu: Gpu; percent: number; bytes: number }) {
@@ -145,10 +183,16 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
   const own = partitionsOf(gpu, useRows("partition"));
   const allocations = allocationsById(useRows("allocation"));
   const sessions = useRows("session");
+  const [moving, setMoving] = useState<Moving | null>(null);
   const total = allocated(own);
   const tones = tonesOf(own);
-  const free = 100 - total.percent;
-  const freeMemory = Math.floor(100 - (100 * total.memory_bytes) / gpu.memory_bytes);
+  const free = {
+    percent: 100 - total.percent,
+    memory_bytes: gpu.memory_bytes - total.memory_bytes,
+  };
+  const moved = own.find((p) => p.id === moving?.id);
+  const owner = moved && allocations.get(moved.allocation_id);
+  const left = moving && moved && owner ? freeAfter(free, gpu, moved, owner, moving.percent) : free;
   return (
     <div className="bb-gpubar">
       <ul
@@ -156,18 +200,28 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
         aria-label={t("bar.label", { gpu: gpu.index, node: gpu.node })}
       >
         {own.map((p) => (
-          <Segment
-            key={p.id}
-            partition={p}
-            gpu={gpu}
-            allocation={allocations.get(p.allocation_id)}
-            sessions={sessions}
-            tone={tones.get(p.id) ?? 0}
-            room={isTall ? Math.min(free, freeMemory) : undefined}
-          />
+          <Fragment key={p.id}>
+            <Segment
+              partition={p}
+              gpu={gpu}
+              allocation={allocations.get(p.allocation_id)}
+              sessions={sessions}
+              tone={tones.get(p.id) ?? 0}
+              free={isTall ? free : undefined}
+              preview={moving?.id === p.id ? moving.percent : null}
+              setPreview={(percent) => setMoving(percent === null ? null : { id: p.id, percent })}
+            />
+            {p.over_bytes ? (
+              <Returning
+                gpu={gpu}
+                name={nameOf(allocations.get(p.allocation_id))}
+                bytes={p.over_bytes}
+              />
+            ) : null}
+          </Fragment>
         ))}
-        {free > 0 && (
-          <Free gpu={gpu} percent={free} bytes={gpu.memory_bytes - total.memory_bytes} />
+        {left.percent > 0 && (
+          <Free gpu={gpu} percent={left.percent} bytes={Math.max(0, left.memory_bytes)} />
         )}
       </ul>
     </div>

@@ -4,7 +4,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { answerActions, show } from "../actions/answeringServer";
 import { cache } from "../api/cache";
 import { type Allocation, type Gpu, type Partition, api } from "../api/client";
-import { ResizeHandle, sizeAfter, sizeFor } from "./ResizeHandle";
+import { ResizeHandle, mostFor, sizeAfter, sizeFor } from "./ResizeHandle";
 
 const GIB = 2 ** 30;
 const gpu = { memory_bytes: 10 * GIB } as Gpu;
@@ -22,12 +22,12 @@ const answer = (data: object, status: number, version: number) =>
     response: new Response(null, { status, headers: { ETag: `"${version}"` } }),
   }) as never;
 
-/** Move the edge to 40 % and confirm it. */
-async function confirmMove() {
+/** Move the edge to 40 % and return the dialog that asks. */
+async function move(of: object = {}) {
   answerActions(["resize"]);
   const props = {
-    allocation: SHOWN as Allocation,
-    partition: { id: "p", memory_bytes: 3 * GIB } as Partition,
+    allocation: { ...SHOWN, ...of } as Allocation,
+    partition: { id: "p", memory_bytes: 3 * GIB, compute_percent: 30 } as Partition,
     gpu,
     most: 80,
     preview: 40,
@@ -35,7 +35,12 @@ async function confirmMove() {
   };
   show(<ResizeHandle {...props} />);
   fireEvent.keyDown(await screen.findByRole("slider"), { key: "Enter" });
-  const dialog = within(await screen.findByRole("dialog"));
+  return within(await screen.findByRole("dialog"));
+}
+
+/** Move the edge to 40 % and confirm it. */
+async function confirmMove() {
+  const dialog = await move();
   fireEvent.click(dialog.getByRole("button", { name: "Resize" }));
   return dialog;
 }
@@ -108,4 +113,27 @@ test("an allocation that was requested in percent is resized in percent", () => 
 test("an allocation that was requested in bytes keeps its percent of compute", () => {
   const size = sizeFor({ memory_bytes: 2 * GIB } as Allocation, gpu, 33);
   expect(size).toEqual({ memory_bytes: String(Math.floor(3.3 * 1024) / 1024) });
+});
+
+test("the dialog of an amount of memory names the memory, and the compute that stays", async () => {
+  const dialog = await move({ memory_bytes: 3 * GIB, percent: 25 });
+  expect(
+    dialog.getByText(/From 3.0 GiB to 4.0 GiB of the memory.*compute stays 25 %/),
+  ).toBeTruthy();
+  fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));
+});
+
+test("the dialog says that it replaces the resize that waits", async () => {
+  const partitions = [{ gpu_id: "g", memory_bytes: 3 * GIB, compute_percent: 30 }];
+  const dialog = await move({ percent: 90, partitions, resize: { state: "queued", reason: "" } });
+  expect(dialog.getByText(/A resize to 90 % waits. The new size replaces it/)).toBeTruthy();
+  fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));
+});
+
+test("an amount of memory grows into the free memory, whatever compute is free", () => {
+  const held = { memory_bytes: 2 * GIB, over_bytes: GIB, compute_percent: 30 } as Partition;
+  const free = { percent: 10, memory_bytes: 5 * GIB };
+  const most = (percent: number, memory_bytes: number) =>
+    mostFor({ percent, memory_bytes } as Allocation, held, gpu, free);
+  expect([most(30, 2 * GIB), most(0, 2 * GIB), most(30, 0)]).toEqual([80, 40, 40]);
 });

@@ -2,18 +2,16 @@
 // Enter or the end of a drag asks for confirmation, with the API call; Escape takes it back.
 import { Tooltip } from "@patternfly/react-core";
 import { type KeyboardEvent, type PointerEvent, type RefObject, useRef } from "react";
-import { change } from "../actions/change";
-import { openDialog } from "../actions/dialogs";
-import { Editing } from "../actions/edit";
-import { RESIZING } from "../actions/forms";
 import { useActions } from "../actions/queries";
+import { openResize } from "../actions/resize";
 import type { Allocation, Gpu, Partition } from "../api/client";
+import { gpuRows } from "../api/queries";
 import { allocationName } from "../model/allocationNames";
-import { resizeCurl } from "../model/allocationRequest";
 import { gib } from "../model/format";
+import { grantedSize } from "../model/grantedSize";
 import { counted, t } from "../text/text";
-import { FormDialog } from "../ui/FormDialog";
 import type { FormValues } from "../ui/fields";
+import { type Capacity, heldBytes } from "./capacity";
 
 const STEP = 1;
 const BIG_STEP = 10;
@@ -23,9 +21,26 @@ const [MIB, GIB] = [2 ** 20, 2 ** 30];
 export const percentOf = (p: Partition, gpu: Gpu) =>
   Math.max(1, Math.round((100 * p.memory_bytes) / gpu.memory_bytes));
 
+const sizeOf = (a: Allocation, gpu: Gpu) => grantedSize(a, [...gpuRows(), gpu]);
+
+/** Whether a change of the memory leaves the compute as it is. */
+export function keepsCompute(allocation: Allocation, gpu: Gpu): boolean {
+  const { percent, memory_bytes } = sizeOf(allocation, gpu);
+  return percent > 0 && memory_bytes > 0;
+}
+
+/** The largest size in percent of the memory: what the partition holds and what is free. */
+export function mostFor(allocation: Allocation, p: Partition, gpu: Gpu, free: Capacity): number {
+  const memory = Math.floor((100 * (heldBytes(p) + free.memory_bytes)) / gpu.memory_bytes);
+  const most = keepsCompute(allocation, gpu)
+    ? memory
+    : Math.min(memory, p.compute_percent + free.percent);
+  return Math.max(most, percentOf(p, gpu));
+}
+
 /** The value in the form of a resize that gives the partitions of an allocation this share. */
 export function sizeFor(allocation: Allocation, gpu: Gpu, percent: number): FormValues {
-  if (!allocation.memory_bytes) return { percent: String(percent) };
+  if (!sizeOf(allocation, gpu).memory_bytes) return { percent: String(percent) };
   const bytes = Math.floor((gpu.memory_bytes * percent) / 100 / MIB) * MIB;
   return { memory_bytes: String(bytes / GIB) };
 }
@@ -56,40 +71,33 @@ interface Props {
   setPreview: (percent: number | null) => void;
 }
 
-/** Ask for confirmation; a refusal of the server is shown in the dialog, which stays open. */
-function confirmSize({ allocation, partition, gpu, setPreview }: Props, percent: number) {
-  const name = allocationName(allocation);
-  const action = t("action.resize");
-  const { id, version } = allocation;
-  const read = { row: allocation, version: `"${version}"` };
-  const editing = new Editing("allocations", id, RESIZING(id), read);
-  const wanted = { ...editing.shown, ...sizeFor(allocation, gpu, percent) };
-  const call = `PATCH /api/v1/allocations/${id} ${JSON.stringify(editing.change(wanted))}`;
-  const text = counted("bar.resizeText", allocation.gpu_count ?? 1, {
-    from: percentOf(partition, gpu),
-    to: percent,
-    before: gib(partition.memory_bytes),
-    after: gib((gpu.memory_bytes * percent) / 100),
-  });
-  openDialog((close) => {
-    const end = () => {
-      setPreview(null);
-      close();
-    };
-    return (
-      <FormDialog
-        title={t("form.title", { action, name })}
-        description={`${text} ${call}`}
-        fields={[]}
-        initial={wanted}
-        isUnchanged={(v) => editing.changed(v).length === 0}
-        verb={action}
-        command={(v) => resizeCurl(id, editing.change(v), location.origin)}
-        submit={(v) => change(t("result.done", { action, name }), () => editing.send(v))}
-        close={end}
-      />
-    );
-  });
+/** What the dialog asks: in what the request changes, compute and memory or memory alone. */
+function question({ allocation: a, partition, gpu }: Props, percent: number): string {
+  const count = a.gpu_count ?? 1;
+  const before = gib(partition.memory_bytes);
+  const after = gib((gpu.memory_bytes * percent) / 100);
+  const size = sizeOf(a, gpu);
+  if (!size.memory_bytes) {
+    const from = percentOf(partition, gpu);
+    return counted("bar.resizeText", count, { from, to: percent, before, after });
+  }
+  const compute = size.percent
+    ? t("bar.computeStays", { percent: size.percent })
+    : t("bar.computeFollows");
+  return counted("bar.resizeMemoryText", count, { before, after, compute });
+}
+
+function confirmSize(props: Props, percent: number) {
+  const { allocation, gpu, setPreview } = props;
+  openResize(
+    { row: allocation, version: `"${allocation.version}"` },
+    {
+      wanted: sizeFor(allocation, gpu, percent),
+      question: question(props, percent),
+      fields: [],
+      closed: () => setPreview(null),
+    },
+  );
 }
 
 interface MovementProps {
@@ -162,6 +170,7 @@ function Edge({ isMovable, help, ...props }: EdgeProps) {
   };
   const handlers = { ...useDrag({ handle, now, most, setPreview, ask }), onKeyDown };
   const size = gib((gpu.memory_bytes * now) / 100);
+  const isMemory = sizeOf(allocation, gpu).memory_bytes > 0;
   return (
     <>
       <div
@@ -173,7 +182,10 @@ function Edge({ isMovable, help, ...props }: EdgeProps) {
         aria-valuemin={1}
         aria-valuemax={most}
         aria-valuenow={now}
-        aria-valuetext={t("bar.resizeValue", { percent: now, size })}
+        aria-valuetext={t(isMemory ? "bar.resizeMemory" : "bar.resizeValue", {
+          percent: now,
+          size,
+        })}
         aria-disabled={!isMovable}
         {...(isMovable ? handlers : {})}
       />

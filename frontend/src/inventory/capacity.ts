@@ -11,9 +11,12 @@ export interface Capacity {
 export const partitionsOf = (gpu: Gpu, partitions: Partition[]) =>
   [...(partitionsByGpu(partitions).get(gpu.id) ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1));
 
+/** Memory that a partition holds: one that shrinks holds more than its size. */
+export const heldBytes = (p: Partition) => p.memory_bytes + (p.over_bytes ?? 0);
+
 export const allocated = (partitions: Partition[]): Capacity => ({
   percent: partitions.reduce((sum, p) => sum + p.compute_percent, 0),
-  memory_bytes: partitions.reduce((sum, p) => sum + p.memory_bytes, 0),
+  memory_bytes: partitions.reduce((sum, p) => sum + heldBytes(p), 0),
 });
 
 export const byIndex = (a: Gpu, b: Gpu) => a.node.localeCompare(b.node) || a.index - b.index;

@@ -6,9 +6,13 @@ import { modeText } from "./computeShare";
 
 export const allocationName = (a: { id: string; name?: string }) => a.name || a.id.slice(-8);
 
+/** Return the requested size in words. */
+export const sizeText = (a: Allocation): string =>
+  a.memory_bytes ? `${a.percent} %, ${gib(a.memory_bytes)}` : `${a.percent} %`;
+
 /** Return the request in words, such as "1 GPU × 30 %, pool default", with a mode that waits. */
 export function requestText(a: Allocation): string {
-  const size = a.memory_bytes ? `${a.percent} %, ${gib(a.memory_bytes)}` : `${a.percent} %`;
+  const size = sizeText(a);
   const waits = a.compute_mode !== a.granted_compute_mode;
   const share = waits ? `${size}, ${modeText(a.compute_mode)}` : size;
   return t("allocation.request", {

@@ -8,6 +8,7 @@ import { AccessPane } from "../admin/AccessPane";
 import { AllocationState } from "../allocations/AllocationTable";
 import { Resizing } from "../allocations/Resizing";
 import { SessionTable } from "../allocations/SessionTable";
+import { WithdrawResize } from "../allocations/WithdrawResize";
 import { Suspended } from "../allocations/Suspended";
 import { type Allocation, api, unwrap } from "../api/client";
 import { allocationsById, sessionsByAllocation } from "../api/indexes";
@@ -53,7 +54,10 @@ function Waiting({ allocation: a }: { allocation: Allocation }) {
     refetchInterval: 5_000,
   });
   return (
-    <Panel title={t("allocation.waiting")}>
+    <Panel
+      title={t("allocation.waiting")}
+      actions={a.resize?.state === "queued" && <WithdrawResize allocation={a} />}
+    >
       <QueryState query={explanation}>
         {(e) => (
           <div className="bb-stack">

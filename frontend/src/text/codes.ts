@@ -60,6 +60,12 @@ export const codeTexts = {
   "suspension.resuming": ["Being resumed", "正在恢复"],
   "suspension.failed": ["The last suspension failed", "上一次挂起失败"],
   "resize.queued": ["Resize queued", "调整大小排队中"],
+  "resize.waits": ["Resize waits: {name}", "调整大小等待中:{name}"],
+  "resize.withdraw": ["Withdraw resize", "撤回调整大小"],
+  "resize.replaces": [
+    "A resize to {size} waits. The new size replaces it; the present one withdraws it.",
+    "调整为 {size} 的请求正在等待。新的大小会替换它;当前大小会撤回它。",
+  ],
   "resize.applying": ["Resize is being applied", "正在应用新的大小"],
   "resize.shrinking": [
     "Shrinking, {returned} of {total} returned",

@@ -89,10 +89,15 @@ export const fleetTexts = {
     "已挂起:未使用的内存在 GPU 上空闲,并为其保留",
   ],
   "bar.free": ["{percent} % free, {size}", "空闲 {percent} %,{size}"],
+  "bar.returning": [
+    "{name}: {size} beyond its size, until its programs free it",
+    "{name}:超出其大小的 {size},直到其程序释放",
+  ],
   "bar.freeShort": ["{percent} % free", "空闲 {percent} %"],
   "bar.allocateHere": ["{free}: allocate", "{free}:分配"],
   "bar.resize": ["Size of {name}", "{name} 的大小"],
   "bar.resizeValue": ["{percent} %, {size}", "{percent} %,{size}"],
+  "bar.resizeMemory": ["{size}, {percent} % of the memory", "{size},内存的 {percent} %"],
   "bar.resizeHelp": [
     "Drag to resize, or use the arrow keys and Enter. Escape takes it back.",
     "拖动以调整大小,或使用方向键和 Enter;按 Escape 撤销。",
@@ -109,6 +114,16 @@ export const fleetTexts = {
     "From {from} % ({before}) to {to} % ({after}) of each of its {count} GPUs. Its programs go on. What is not free yet is waited for.",
     "从其 {count} 个 GPU 中每个的 {from} %({before})调整为 {to} %({after})。其程序继续运行。尚未空闲的部分会等待。",
   ],
+  "bar.resizeMemoryText.one": [
+    "From {before} to {after} of the memory of its GPU. {compute} Its programs go on. What is not free yet is waited for.",
+    "从其 GPU 的 {before} 内存调整为 {after}。{compute}其程序继续运行。尚未空闲的部分会等待。",
+  ],
+  "bar.resizeMemoryText.other": [
+    "From {before} to {after} of the memory of each of its {count} GPUs. {compute} Its programs go on. What is not free yet is waited for.",
+    "从其 {count} 个 GPU 中每个的 {before} 内存调整为 {after}。{compute}其程序继续运行。尚未空闲的部分会等待。",
+  ],
+  "bar.computeStays": ["The compute stays {percent} %.", "算力保持 {percent} %。"],
+  "bar.computeFollows": ["The compute changes with it.", "算力随之变化。"],
   "capacity.title": ["Capacity", "容量"],
   "capacity.label": ["Capacity, in GPUs and memory", "容量(GPU 数与内存)"],
   "capacity.groupBy": ["Group by", "分组"],
