@@ -65,6 +65,10 @@ def test_mode_that_waits_is_shown_with_the_one_in_force(
     expect(main.get_by_text("100 %, exclusive")).to_be_visible()
     expect(main.get_by_text("capped; no running program")).to_be_visible()
     picture(page, screenshots, "resize-mode-waits")
+    main.get_by_role("button", name="Withdraw resize").click()
+    expect(main.get_by_text("The resize adds 70 %")).to_have_count(0)
+    kept = pool.api.request("GET", path)
+    assert (kept["percent"], kept["compute_mode"], kept["resize"]) == (30, "capped", None)
 
 
 def test_memory_that_was_returned_is_shown(console: Console, pool: Pool, screenshots: Path) -> None:
