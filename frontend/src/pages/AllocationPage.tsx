@@ -62,8 +62,10 @@ function Waiting({ allocation: a }: { allocation: Allocation }) {
         {(e) => (
           <div className="bb-stack">
             <Alert variant="warning" isInline component="p" title={e.reason || a.waiting_reason}>
-              {e.expected_start_at &&
-                t("allocation.expected", { time: dateTime(e.expected_start_at) })}
+              {e.expected_start_at
+                ? t("allocation.expected", { time: dateTime(e.expected_start_at) })
+                : e.expected_start_reason &&
+                  t("allocation.unexpected", { reason: e.expected_start_reason })}
             </Alert>
             {e.alternatives.length > 0 && (
               <>

@@ -72,8 +72,8 @@ export const codeTexts = {
     "正在缩小,已归还 {returned}(共 {total})",
   ],
   "resize.rest": [
-    "The rest is free when its nodes confirm that its programs have freed it.",
-    "节点确认程序已释放后,其余内存即可用。",
+    "The rest is free when its nodes confirm that its programs have freed it. Small blocks are in pieces of up to 64 MiB: one block in use keeps its whole piece.",
+    "节点确认程序已释放后,其余内存即可用。小块内存位于最大 64 MiB 的区段中:区段内只要有一块在使用,整个区段都会保留。",
   ],
   "taskState.queued": ["queued", "排队中"],
   "taskState.running": ["running", "进行中"],

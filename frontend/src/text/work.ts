@@ -26,6 +26,7 @@ export const workTexts = {
   "allocation.releaseName": ["Release {name}", "释放 {name}"],
   "allocation.waiting": ["Why it waits", "排队原因"],
   "allocation.expected": ["Expected start: {time}", "预计开始:{time}"],
+  "allocation.unexpected": ["Expected start: unknown ({reason})", "预计开始:未知({reason})"],
   "allocation.alternatives": ["These would start now", "以下请求可以立即开始"],
   "allocation.run": ["Run a program on it", "在其上运行程序"],
   "allocation.endsAt": ["Ends", "结束时间"],
