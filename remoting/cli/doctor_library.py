@@ -14,6 +14,7 @@ from typing import Any
 
 from remoting.cli import run_command
 from remoting.cli.doctor_finding import FAILED, OK, WARNING, Finding
+from remoting.cli.ticket_file import TICKET_NAME
 
 PROBE = Path(__file__).with_name("gpu_probe.py")
 LIBRARY = "libcuda.so.1"
@@ -84,6 +85,10 @@ def told_by_library(errors: str) -> str:
 
 def library_findings() -> Iterator[Finding]:
     """Yield whether programs load the client library, also those that a shell starts."""
+    if lacks_environment():
+        text = "This process is inside of `busbar run`, without the environment of its programs."
+        yield Finding("library", FAILED, text, KEEP_THE_LIBRARY)
+        return
     library = run_command.client_library_folder() / LIBRARY
     if not library.exists():
         yield Finding("library", FAILED, f"{library} does not exist.", fix_of_absent_library())
@@ -102,6 +107,21 @@ def fix_of_absent_library() -> str:
     if "BUSBAR_CLIENT_LIBRARY" in os.environ:
         return "Unset BUSBAR_CLIENT_LIBRARY, or set it to the folder of the client library."
     return INSTALL_AGAIN
+
+
+def lacks_environment() -> bool:
+    """Return whether `busbar run` has started this process, and its variables were removed since.
+
+    The descriptor of the ticket is left then, unless sudo or a service has closed it.
+    """
+    return not is_inside() and any(map(is_ticket, Path("/proc/self/fd").iterdir()))
+
+
+def is_ticket(descriptor: Path) -> bool:
+    try:
+        return os.readlink(descriptor).startswith(f"/memfd:{TICKET_NAME}")
+    except OSError:  # that of the listing is closed
+        return False
 
 
 def is_inside() -> bool:
@@ -136,9 +156,24 @@ def fix_of_library(found: Mapping[str, Any], library: Path) -> str:
         )
     if OLD_SYSTEM.search(error):
         return "Use a container or machine with Debian 12, Ubuntu 22.04 or newer."
+    if folder := folder_of_search_path(found):
+        return (
+            f"Remove {folder} from LD_LIBRARY_PATH, or name it last:"
+            f" LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{folder}"
+        )
     if os.environ.get("LD_PRELOAD") and "library" in found:
         return f"Unset LD_PRELOAD ({os.environ['LD_PRELOAD']}), or remove {LIBRARY} from it."
     return KEEP_THE_LIBRARY if is_inside() else INSTALL_AGAIN
+
+
+def folder_of_search_path(found: Mapping[str, Any]) -> str:
+    """Return the folder of LD_LIBRARY_PATH with the library that was found; empty if none has it.
+
+    Outside of `busbar run` none is at fault: its programs find the client library before.
+    """
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":") if is_inside() else []
+    libraries = ((folder, Path(folder) / LIBRARY) for folder in folders if folder)
+    return next((folder for folder, library in libraries if is_library(found, library)), "")
 
 
 def own_driver() -> str:

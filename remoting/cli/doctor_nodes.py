@@ -204,8 +204,11 @@ def own_findings() -> Iterator[Finding]:
 
 
 def fix_of_absent_gpu(environment: Mapping[str, str]) -> str:
-    if visible := environment.get("CUDA_VISIBLE_DEVICES"):
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible:
         return f"Unset CUDA_VISIBLE_DEVICES ({visible}): it names GPUs that the allocation lacks."
+    if visible is not None:
+        return "Unset CUDA_VISIBLE_DEVICES: it is empty, which hides all GPUs."
     return "Look for a check above that is not ok; if all are, the node's log has the reason."
 
 

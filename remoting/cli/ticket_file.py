@@ -14,6 +14,8 @@ from pathlib import Path
 
 FIRST_DESCRIPTOR = 100
 """Shell scripts use lower ones for files of their own."""
+TICKET_NAME = "busbar-ticket"
+"""Name of the file in memory, which /proc shows."""
 ALLOCATION_LINE = "allocation"
 """Keyword of the line with the id of the allocation. Client libraries skip it."""
 
@@ -27,7 +29,7 @@ class TicketFile:
     """
 
     def __init__(self) -> None:
-        self._file = os.memfd_create("busbar-ticket", os.MFD_CLOEXEC)
+        self._file = os.memfd_create(TICKET_NAME, os.MFD_CLOEXEC)
         os.fchmod(self._file, 0o600)  # the client library refuses files that others can read
         reader = os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY)
         least = min(FIRST_DESCRIPTOR, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)

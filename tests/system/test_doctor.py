@@ -153,9 +153,22 @@ def test_program_that_lost_the_client_library_is_told_how_to_keep_it(settled: Po
     assert "failed   GPU: A program has no GPU" in out
 
 
-def test_variable_that_names_an_absent_gpu_is_told(settled: Pool) -> None:
-    _, out, _ = settled.finish(settled.start(5, "env", "CUDA_VISIBLE_DEVICES=3", *DOCTOR))
-    assert "Unset CUDA_VISIBLE_DEVICES (3): " in out
+def test_program_that_lost_its_environment_is_told_how_to_keep_it(settled: Pool) -> None:
+    kept = [f"{name}={os.environ[name]}" for name in ("PATH", "HOME")]
+    cleared = ["env", "-i", *kept, f"BUSBAR_CONTEXT={settled.context}", *DOCTOR]
+    code, out, _ = settled.finish(settled.start(5, *cleared))
+    assert code == 1
+    assert "failed   library: This process is inside of `busbar run`, without the" in out
+    assert "clears the environment" in out
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [("3", "Unset CUDA_VISIBLE_DEVICES (3): "), ("", "Unset CUDA_VISIBLE_DEVICES: it is empty")],
+)
+def test_variable_that_hides_the_gpu_is_told(settled: Pool, value: str, remedy: str) -> None:
+    _, out, _ = settled.finish(settled.start(5, "env", f"CUDA_VISIBLE_DEVICES={value}", *DOCTOR))
+    assert remedy in out
 
 
 def test_startup_file_of_the_shell_that_hides_the_library_is_a_warning(

@@ -154,6 +154,18 @@ def test_library_that_cannot_be_loaded_has_a_remedy(error: str, fix: str) -> Non
     assert fix in fix_of_library({"error": error}, Path("/opt/busbar/libcuda.so.1"))
 
 
+def test_other_library_of_the_search_path_is_not_blamed_on_the_preloaded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "libcuda.so.1"
+    other.touch()
+    monkeypatch.setenv("BUSBAR_TICKET_FILE", "/proc/1/fd/100")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/absent:{tmp_path}:/opt/busbar")
+    monkeypatch.setenv("LD_PRELOAD", "/opt/no-nvjitlink/libnvJitLink.so.13")
+    fix = fix_of_library({"library": str(other)}, Path("/opt/busbar/libcuda.so.1"))
+    assert fix.startswith(f"Remove {tmp_path} from LD_LIBRARY_PATH")
+
+
 @pytest.mark.parametrize(
     ("command", "error"),
     [
