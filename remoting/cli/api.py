@@ -185,8 +185,13 @@ def fetch_unverified(url: str) -> httpx.Response:
             return unverified.get(f"{url}/api/v1/ca")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ApplianceUnreachable(
-            f"Cannot connect to {url}: {error}. Check address, port and firewall."
+            f"Cannot connect to {url}: {without_stop(error)}. Check address, port and firewall."
         ) from None
+
+
+def without_stop(error: Exception) -> str:
+    """Return the text of an error as the end of a sentence: some of httpx have a full stop."""
+    return str(error).removesuffix(".")
 
 
 def ca_in(response: httpx.Response, url: str) -> str:
@@ -361,10 +366,12 @@ class Api(Client):
         return ApplianceUnreachable(detail, code=code)
 
     def silent(self, error: Exception) -> Exception:
-        return ApplianceUnreachable(
-            f"The appliance at {self._context.url} does not respond: {error}."
-            " Find the cause with: busbar doctor"
-        )
+        found = without_stop(error)
+        url = self._context.url
+        text = f"The appliance at {url} does not respond: {found}"
+        if "CERTIFICATE_VERIFY_FAILED" in found:
+            text = f"The certificate of {url} is not trusted: {found}"
+        return ApplianceUnreachable(f"{text}. Find the cause with: busbar doctor")
 
     def misused(self, detail: str) -> Exception:
         return ApiError(detail, EXIT_USAGE)

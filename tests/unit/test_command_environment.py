@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from remoting.cli.api import (
     ApiError,
     ApplianceUnreachable,
     Context,
+    fetch_ca,
     load_context,
     save_context,
 )
@@ -78,6 +80,27 @@ def test_appliance_that_does_not_respond_is_named() -> None:
         Api(Context(DEAD_PORT, "t", pem)).request("GET", "me")
     assert str(silent.value).startswith(f"The appliance at {DEAD_PORT} does not respond: ")
     assert str(silent.value).endswith(" refused. Find the cause with: busbar doctor")
+
+
+class Mute(BaseHTTPRequestHandler):
+    """A server of something else, which ends connections without a response."""
+
+    def do_GET(self) -> None: ...
+
+
+def test_server_without_a_response_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with tls_server(tmp_path, Mute) as context:
+        with pytest.raises(ApplianceUnreachable, match=r"a response\. Find the cause"):
+            Api(context).request("GET", "me")
+        with pytest.raises(ApplianceUnreachable, match=r"a response\. Check address"):
+            fetch_ca(context.url)
+
+
+def test_certificate_that_is_not_trusted_is_no_silent_appliance(tmp_path: Path) -> None:
+    with tls_server(tmp_path, Mute) as context:
+        other = replace(context, ca_pem=certificate().decode())
+        with pytest.raises(ApplianceUnreachable, match=r"^The certificate of .* is not trusted: "):
+            Api(other).request("GET", "me")
 
 
 def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() -> None:
