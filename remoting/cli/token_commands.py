@@ -65,15 +65,21 @@ def token_create(
 
 
 @token_app.command("revoke")
-def token_revoke(token_id: str, yes: Yes = False) -> None:
+def token_revoke(
+    token: Annotated[
+        str,
+        typer.Argument(help="Id of the token, 8 or more of its first characters, or a name."),
+    ],
+    yes: Yes = False,
+) -> None:
     """Revoke a token, with those that it has made."""
     api = client()
-    token_id = id_of(api, "tokens", token_id)
-    token = api.request("GET", f"tokens/{token_id}")
+    token_id = id_of(api, "tokens", token)
+    row = api.request("GET", f"tokens/{token_id}")
     made = len(api.items("tokens", made_with_id=token_id))
-    used = (token["last_used_at"] or "never")[:16].replace("T", " ")
+    used = (row["last_used_at"] or "never")[:16].replace("T", " ")
     confirm(
-        f"Revoke the token {token['name']} of {token['user']}, last used {used}, and {made} tokens "
+        f"Revoke the token {row['name']} of {row['user']}, last used {used}, and {made} tokens "
         "that it has made?",
         yes,
     )
@@ -83,6 +89,7 @@ def token_revoke(token_id: str, yes: Yes = False) -> None:
 def logout() -> None:
     """Sign out: revoke the stored token and delete the stored credentials.
 
+    Tokens that the stored one has made end with it, and so do programs of `busbar run` that use it.
     If the appliance is not reached, the credentials are deleted, too.
     """
     context = rest.stored_context()
