@@ -12,7 +12,7 @@ from tests.appliance.appliance_process import ApplianceProcess
 
 NEEDED = (
     *("sh", "cat", "cut", "uname", "mktemp", "rm", "id", "df", "dirname", "sleep", "chmod"),
-    *("base64", "sha256sum", "readlink"),
+    *("base64", "sha256sum", "readlink", "cp"),
 )
 """Programs of every Linux. Others are added by name: this machine has more than a bare one."""
 PLAIN_UID = 65534

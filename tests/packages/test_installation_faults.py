@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 
 import pytest
 
+from deploy.supervisor import ROOT
 from remoting.cli.api import Api, Context
 from tests.appliance.appliance_process import ApplianceProcess
 from tests.packages.installing import (
@@ -19,6 +21,7 @@ from tests.packages.installing import (
     script_of,
 )
 
+GUIDE = ROOT / "docs" / "guides" / "install-clients.md"
 AS_USER = f"setpriv --reuid {PLAIN_UID} --regid {PLAIN_UID} --clear-groups"
 SYSTEMS = "with Debian 12, Ubuntu 22.04 or newer."
 """Both have a Python for the command; older ones with the C library have not."""
@@ -164,6 +167,18 @@ def test_line_leaves_no_temporary_folder(user: Context, machine: Bare, is_wrong:
     assert f"ended with {int(is_wrong)}" in done.stdout
     assert ("Take a new line from: busbar install-line" in done.stderr) == is_wrong
     assert not list(machine.home.glob("tmp.*"))
+
+
+def test_line_with_the_end_that_the_guide_names_keeps_the_script(
+    user: Context, machine: Bare
+) -> None:
+    (found,) = re.findall(r"paste the line with `(.*?)` in place of `(.*?)`", GUIDE.read_text())
+    line = Api(user).request("GET", "client-installation")["curl_line"]
+    assert line.count(found[1]) == 1
+    done = machine.run("sh", "-c", line.replace(found[1], found[0]))
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in machine.home.iterdir()] == ["client.sh"]
+    assert "--prefix" in machine.run("sh", "client.sh", "--help").stdout
 
 
 FAULTY_CURL = {
