@@ -15,6 +15,7 @@ from typing import Any
 from remoting.cli import detached_runs
 from remoting.cli.allocation_request import tell_shorter_lifetime
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
+from remoting.cli.jupyter_server import JupyterServer
 from remoting.cli.output import cell
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
@@ -313,12 +314,14 @@ def run_on_allocation(
     api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
 ) -> int:
     keeper = LeaseKeeper(api, allocation["id"], TicketFile())
+    server = JupyterServer()
     try:
         wait_until_active(api, allocation, timeout_seconds)
         tickets = keeper.write_ticket()["tickets"]
         env = environment(keeper.file.path, any(t["software"] for t in tickets))
         keeper.start()
-        code = supervise(command, env, lambda: keeper.ended, [keeper.file.descriptor])
+        descriptors = [keeper.file.descriptor]
+        code = supervise(command, env, lambda: keeper.ended or server.end(), descriptors)
     finally:
         keeper.stop()
     if code and not keeper.ended:

@@ -79,9 +79,9 @@ def supervise(
 
     The program inherits the descriptors.
 
-    Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone:
-    the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 then, unless the
-    program ends with an error of its own.
+    Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone or
+    not wanted any more: the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is
+    143 then, unless the program ends with an error of its own.
     """
     with GroupWitness() as witness:
         process = start_program(command, env, witness, descriptors)

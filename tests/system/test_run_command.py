@@ -160,6 +160,19 @@ def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
     assert "busbar: " in errors
 
 
+def test_program_ends_with_the_jupyter_server_that_has_started_it(settled: Pool) -> None:
+    run = (BUSBAR, "run", "-p", "5", "--", sys.executable, "-c", REPORT_SIGNALS)
+    server = subprocess.Popen(
+        ["sh", "-c", 'JPY_PARENT_PID=$$ "$@" & wait', "sh", *run],
+        env=os.environ | {"BUSBAR_CONTEXT": str(settled.context)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert next_line(server) == "ready"
+    server.kill()
+    assert server.communicate(timeout=EVENT_SECONDS)[0] == ""  # its end: no process holds it
+
+
 @pytest.mark.long
 def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Pool) -> None:
     ignores = "trap '' TERM; echo started; while :; do sleep 1; done"
