@@ -294,6 +294,17 @@ mul.wide.u32 %w, %a, 4; add.u64 %x, %x, %w; ld.global.b32 %d, [%x];"""
 
 
 @pytest.mark.parametrize("sync", ["", "bar.sync 0;"])
+def test_address_of_a_local_variable_fits_in_a_register_of_32_bits(
+    sync: str, tmp_path: Path
+) -> None:
+    body = f""".local .align 8 .b8 frame[16]; .reg .b64 %x; .reg .b32 %y<2>; {sync}
+mov.b32 %t, frame; st.local.v2.b32 [%t], {{%a, %b}}; add.u32 %t, %t, 8; st.local.b32 [%t], 5;
+{sync} cvt.u64.u32 %x, %t; cvta.local.u64 %x, %x; ld.b32 %y0, [%x+-8]; ld.b32 %y1, [%x];
+ld.local.b32 %d, [%t+-4]; add.u32 %d, %d, %y0; add.u32 %d, %d, %y1;"""
+    assert run(body, tmp_path) == [12 + t for t in range(32)]
+
+
+@pytest.mark.parametrize("sync", ["", "bar.sync 0;"])
 def test_nanosleep_takes_its_time(sync: str, tmp_path: Path) -> None:
     body = f""".reg .b64 %x<3>; {sync} mov.u64 %x0, %clock64; {sync} nanosleep.u32 32000; {sync}
 mov.u64 %x1, %clock64; sub.u64 %x2, %x1, %x0; cvt.u32.u64 %t, %x2; set.ge.u32.u32 %d, %t, 31000;"""

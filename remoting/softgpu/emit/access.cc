@@ -23,11 +23,9 @@ struct Base {
   const ptx::Variable* variable = nullptr;  // null: a register or a number
 };
 
-// A register of 32 bits holds the low half of a parameter's address.
 std::string base_register(const FunctionScope& scope, const std::string& name, Space space) {
   Expr r = scope.reg(name);
-  if (space != Space::param || r.type.bits != 32) return r.text;
-  return render("(c->params + (u32)((u32){} - (u32)c->params))", r);
+  return r.type.bits == 32 ? whole_address(space, r) : r.text;
 }
 
 Base base_of(const FunctionScope& scope, const Operand& where, Space space) {
@@ -79,6 +77,12 @@ std::string in_parameter(const FunctionScope& scope, const Instruction& ins, con
 
 }  // namespace
 
+std::string whole_address(Space space, const Expr& value) {
+  if (space != Space::param && space != Space::local) return value.text;
+  std::string base = space == Space::param ? "(u64)c->params" : "c->local_base";
+  return render("({} + (u32)((u32){} - (u32){}))", base, value, base);
+}
+
 AddressText Access::single(const FunctionScope& scope, const Instruction& ins, const Place& place) {
   check_place(scope, place);
   if (auto it = scope.covered.find(&ins); it != scope.covered.end())
@@ -109,7 +113,8 @@ CheckedRange Access::group(Code& out, const std::string& name, const FunctionSco
   if (__builtin_sub_overflow(extent.high, extent.low, &span) || span < 0 || span > kMaxGroupBytes)
     throw std::out_of_range("a group of accesses is too large");
   span += extent.bytes;
-  std::string base = scope.reg(extent.base).text, low = hex((uint64_t)extent.low, 64);
+  std::string base = base_register(scope, extent.base, extent.space);
+  std::string low = hex((uint64_t)extent.low, 64);
   if (extent.space == Space::shared)
     out.add("Access {} = group_shared(c, &k, (u32){} + (u32){}, {}, {})", name, base, low, span,
             extent.bytes);

@@ -33,6 +33,10 @@ struct GroupExtent {
   int bytes;
 };
 
+// Return a parameter's or local variable's address, of which a register of 32 bits holds the low
+// half. Values of other state spaces are returned as they are.
+std::string whole_address(ptx::Space space, const Expr& value);
+
 class Access {
  public:
   // Return the address of an access. A constant offset outside of a parameter is refused; outside

@@ -1,4 +1,5 @@
 // mov cvt cvta isspacep and the packing forms.
+#include "softgpu/emit/access.h"
 #include "softgpu/emit/instructions.h"
 
 namespace softgpu::emit {
@@ -144,9 +145,8 @@ void emit_convert_address(FunctionScope& scope, const Instruction& ins, Code& ou
   if (state_space(ins) == ptx::Space::shared)
     value = to_space ? expr(kU64, "({} - k.shared_base)", value)
                      : expr(kU64, "(k.shared_base + (u32){})", value);
-  else if (state_space(ins) == ptx::Space::param && !to_space)
-    // The value may be the low half of the address, from a register of 32 bits.
-    value = expr(kU64, "((u64)c->params + (u32)((u32){} - (u32)(u64)c->params))", value);
+  else if (!to_space)
+    value.text = whole_address(state_space(ins), value);
   scope.assign(out, ins.operands[0], value);
 }
 
