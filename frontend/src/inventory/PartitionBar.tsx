@@ -129,9 +129,17 @@ function Segment(props: SegmentProps) {
 }
 
 /** Memory beyond the size of a partition that shrinks. */
-function Returning({ gpu, name, bytes }: { gpu: Gpu; name: string; bytes: number }) {
+interface ReturningProps {
+  gpu: Gpu;
+  partition: Partition;
+  allocation: Allocation | undefined;
+}
+
+function Returning({ gpu, partition, allocation }: ReturningProps) {
   const item = useRef<HTMLLIElement>(null);
-  const text = t("bar.returning", { name, size: size(bytes) });
+  const bytes = partition.over_bytes;
+  if (!bytes) return null;
+  const text = t("bar.returning", { name: nameOf(allocation), size: size(bytes) });
   return (
     <li
       ref={item}
@@ -179,13 +187,10 @@ function Free({ gpu, percent, bytes }: { gpu: Gpu; percent: number; bytes: numbe
   );
 }
 
-export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boolean }) {
-  const own = partitionsOf(gpu, useRows("partition"));
+/** What no partition of the GPU has, as it will be with the edge that is dragged. */
+function useFree(gpu: Gpu, own: Partition[], moving: Moving | null) {
   const allocations = allocationsById(useRows("allocation"));
-  const sessions = useRows("session");
-  const [moving, setMoving] = useState<Moving | null>(null);
   const total = allocated(own);
-  const tones = tonesOf(own);
   const free = {
     percent: 100 - total.percent,
     memory_bytes: gpu.memory_bytes - total.memory_bytes,
@@ -193,6 +198,16 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
   const moved = own.find((p) => p.id === moving?.id);
   const owner = moved && allocations.get(moved.allocation_id);
   const left = moving && moved && owner ? freeAfter(free, gpu, moved, owner, moving.percent) : free;
+  return { free, left };
+}
+
+export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boolean }) {
+  const own = partitionsOf(gpu, useRows("partition"));
+  const allocations = allocationsById(useRows("allocation"));
+  const sessions = useRows("session");
+  const [moving, setMoving] = useState<Moving | null>(null);
+  const tones = tonesOf(own);
+  const { free, left } = useFree(gpu, own, moving);
   return (
     <div className="bb-gpubar">
       <ul
@@ -211,13 +226,7 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
               preview={moving?.id === p.id ? moving.percent : null}
               setPreview={(percent) => setMoving(percent === null ? null : { id: p.id, percent })}
             />
-            {p.over_bytes ? (
-              <Returning
-                gpu={gpu}
-                name={nameOf(allocations.get(p.allocation_id))}
-                bytes={p.over_bytes}
-              />
-            ) : null}
+            <Returning gpu={gpu} partition={p} allocation={allocations.get(p.allocation_id)} />
           </Fragment>
         ))}
         {left.percent > 0 && (

@@ -146,6 +146,12 @@ function useAnswer({ id, name }: Allocation) {
   return answers?.get(`allocations/${id}`)?.find((a) => a.name === "resize");
 }
 
+function textOf({ allocation, gpu }: Props, percent: number): string {
+  const isMemory = sizeOf(allocation, gpu).memory_bytes > 0;
+  const size = gib((gpu.memory_bytes * percent) / 100);
+  return t(isMemory ? "bar.resizeMemory" : "bar.resizeValue", { percent, size });
+}
+
 interface EdgeProps extends Props {
   isMovable: boolean;
   help: string;
@@ -169,8 +175,6 @@ function Edge({ isMovable, help, ...props }: EdgeProps) {
     e.preventDefault();
   };
   const handlers = { ...useDrag({ handle, now, most, setPreview, ask }), onKeyDown };
-  const size = gib((gpu.memory_bytes * now) / 100);
-  const isMemory = sizeOf(allocation, gpu).memory_bytes > 0;
   return (
     <>
       <div
@@ -182,10 +186,7 @@ function Edge({ isMovable, help, ...props }: EdgeProps) {
         aria-valuemin={1}
         aria-valuemax={most}
         aria-valuenow={now}
-        aria-valuetext={t(isMemory ? "bar.resizeMemory" : "bar.resizeValue", {
-          percent: now,
-          size,
-        })}
+        aria-valuetext={textOf(props, now)}
         aria-disabled={!isMovable}
         {...(isMovable ? handlers : {})}
       />

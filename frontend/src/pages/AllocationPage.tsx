@@ -10,7 +10,7 @@ import { Resizing } from "../allocations/Resizing";
 import { SessionTable } from "../allocations/SessionTable";
 import { WithdrawResize } from "../allocations/WithdrawResize";
 import { Suspended } from "../allocations/Suspended";
-import { type Allocation, api, unwrap } from "../api/client";
+import { type Allocation, type Schema, api, unwrap } from "../api/client";
 import { allocationsById, sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { type Metric, MetricsPanel } from "../charts/MetricsPanel";
@@ -42,6 +42,12 @@ const METRICS: readonly Metric[] = [
   RECEIVED_METRIC,
 ];
 
+function expectedStart(e: Schema<"Explanation">): string {
+  if (e.expected_start_at) return t("allocation.expected", { time: dateTime(e.expected_start_at) });
+  const reason = e.expected_start_reason;
+  return reason && t("allocation.unexpected", { reason });
+}
+
 function Waiting({ allocation: a }: { allocation: Allocation }) {
   const explanation = useQuery({
     queryKey: ["detail", "explanation", a.id],
@@ -62,10 +68,7 @@ function Waiting({ allocation: a }: { allocation: Allocation }) {
         {(e) => (
           <div className="bb-stack">
             <Alert variant="warning" isInline component="p" title={e.reason || a.waiting_reason}>
-              {e.expected_start_at
-                ? t("allocation.expected", { time: dateTime(e.expected_start_at) })
-                : e.expected_start_reason &&
-                  t("allocation.unexpected", { reason: e.expected_start_reason })}
+              {expectedStart(e)}
             </Alert>
             {e.alternatives.length > 0 && (
               <>
