@@ -30,8 +30,13 @@ def attacker(node: LocalNode, compiled: Callable[[str], Path]) -> Attacker:
 
 
 def lines(node: LocalNode) -> list[str]:
-    """Return the messages of the log. Fails if a line is not one of the launcher or spawner."""
-    found = (node.folder / "launcher.log").read_text().splitlines()
+    """Return the messages of the log's complete lines.
+
+    Fails if a line is not one of the launcher or spawner. The last line may be a part of one,
+    because the processes write while this reads.
+    """
+    log = (node.folder / "launcher.log").read_bytes()
+    found = log[: log.rfind(b"\n") + 1].decode().splitlines()
     if node.env["BUSBAR_LOG_FORMAT"] == "json":
         return [": ".join([(o := json.loads(line))["logger"], o["message"]]) for line in found]
     assert [line for line in found if not LINE.fullmatch(line)] == []
