@@ -40,7 +40,7 @@ RESIZES, LEAST_PERCENT = 100, 5
 QUANTILES = {"p50": 0.5, "p99": 0.99}
 TARGET = 1.05
 CONTROL = (0.97, 1.03)
-"""What two periods in which nothing changes differ by, on a quiet machine (docs/benchmarks.md)."""
+"""The ratio of two periods without a change, on a quiet machine (docs/benchmarks.md)."""
 MOST_STALLED = 3
 """Steps of a row that may be left out. Nothing says how long they would have been."""
 SETTLE_SECONDS = 1.0
