@@ -1,4 +1,4 @@
-"""Matrix instructions, asynchronous copies, fp8 and packed atomics, compared with NumPy.
+"""Matrix instructions, asynchronous copies and packed atomics, compared with NumPy.
 
 The layouts of the fragments are transcribed from the PTX manual.
 """
@@ -326,66 +326,6 @@ def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers
         f"mul.wide.u32 %rd1, %r0, {out_bytes}; ld.param.u64 %rd2, [P{inputs}]; "
         f"add.u64 %rd2, %rd2, %rd1; st.global.b{8 * out_bytes} [%rd2], %y;\nret;\n}}\n"
     )
-
-
-FP8 = {"e4m3": (e4m3, 448.0), "e5m2": (e5m2, 57344.0)}
-"""The decoder of each code, and the largest number that it returns."""
-
-
-@pytest.mark.parametrize("name", FP8)
-def test_fp8_numbers_become_halves(tmp_path: Path, name: str) -> None:
-    codes = np.arange(256, dtype=np.uint16)
-    job = {
-        "ptx": elementwise(
-            f"cvt.rn.f16x2.{name}x2 %y, %x0;", 1, 2, 4, ".reg .b16 %x<1>; .reg .b32 %y;"
-        ),
-        "kernel": "k",
-        "grid": 8,
-        "block": 32,
-        "arrays": [(codes[::-1] << 8 | codes).astype(np.uint16), np.zeros(256, np.uint32)],
-    }
-    (wide,) = run_in_child([job], tmp_path)
-    halves = wide[1].view(np.float16).reshape(-1, 2)
-    numbers = np.array([FP8[name][0](c) for c in range(256)])
-    np.testing.assert_array_equal(halves[:, 0].astype(float), numbers)
-    np.testing.assert_array_equal(halves[:, 1].astype(float), numbers[::-1])
-
-
-def nearest_fp8(name: str, v: float) -> float:
-    """Return the closest number with a code, by search; of two, the one with the even code."""
-    if np.isnan(v):
-        return v
-    decode, largest = FP8[name]
-    v = max(-largest, min(largest, v))
-    best = min((abs(decode(c) - v), c & 1, c) for c in range(256) if np.isfinite(decode(c)))
-    return decode(best[2])
-
-
-@pytest.mark.parametrize("name", FP8)
-def test_fp8_conversion_rounds_to_nearest_even(tmp_path: Path, name: str) -> None:
-    decode, largest = FP8[name]
-    numbers = np.array([decode(c) for c in range(256)])
-    finite = np.unique(numbers[np.isfinite(numbers)])
-    middles = (finite[:-1] + finite[1:]) / 2
-    special = [largest * 2, -largest * 9, np.inf, -np.inf, np.nan, 1e-30, 0.0]
-    floats = np.concatenate([finite, middles, middles * 1.0001, special]).astype(np.float32)
-    floats = np.resize(floats, (len(floats) + 31) // 32 * 32)
-    down = elementwise(
-        f"cvt.rn.satfinite.{name}x2.f32 %y, %x0, %x1;", 2, 4, 2, ".reg .b32 %x<2>; .reg .b16 %y;"
-    )
-    job = {
-        "ptx": down,
-        "kernel": "k",
-        "grid": len(floats) // 32,
-        "block": 32,
-        "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)],
-    }
-    (narrow,) = run_in_child([job], tmp_path)
-    for high, low, code in zip(floats, floats[::-1], narrow[2], strict=True):
-        np.testing.assert_array_equal(
-            [decode(int(code) >> 8), decode(int(code) & 255)],
-            [nearest_fp8(name, float(high)), nearest_fp8(name, float(low))],
-        )
 
 
 def test_lop3_sets_predicate(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ def number(code: int, kind: str) -> float:
     exponent, fraction = FLOATS[kind]
     e, m = code >> fraction & ((1 << exponent) - 1), code & ((1 << fraction) - 1)
     bias = (1 << (exponent - 1)) - 1
-    if kind == "e4m3" and (e, m) == (15, 7):
+    if (kind == "e4m3" and (e, m) == (15, 7)) or (kind == "e5m2" and e == 31 and m):
         return float("nan")
-    if kind == "e5m2" and e == 31:
-        return float("nan") if m else float("inf")
     v = (1 + m / (1 << fraction)) * 2.0 ** (e - bias) if e else m * 2.0 ** (1 - bias - fraction)
+    if kind == "e5m2" and e == 31:
+        v = float("inf")
     return -v if code >> (exponent + fraction) & 1 else v
 
 

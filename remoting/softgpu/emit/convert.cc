@@ -132,7 +132,7 @@ void emit_split(const FunctionScope& scope, const Operand& to, const Operand& fr
 
 void emit_convert(FunctionScope& scope, const Instruction& ins, Code& out) {
   if (ins.mods.size() >= 2 && ins.has("tf32")) return emit_cvt_tf32(scope, ins, out);
-  if (emit_convert_fp8(scope, ins, out) || emit_convert_e8m0(scope, ins, out)) return;
+  if (emit_convert_small(scope, ins, out) || emit_convert_e8m0(scope, ins, out)) return;
   for (auto& m : ins.mods)
     if ((m == "f16x2" || m == "bf16x2") && ins.take(m)) return emit_cvt_pair(scope, ins, m, out);
   emit_cvt_scalar(scope, ins, out);

@@ -1,4 +1,7 @@
-// cvt to and from pairs of 8-bit floats (fp8) and of 8-bit exponents (ue8m0).
+// cvt to and from pairs of floats of 8, 6 and 4 bits and of 8-bit exponents (ue8m0).
+#include <map>
+#include <optional>
+
 #include "softgpu/emit/instructions.h"
 
 namespace softgpu::emit {
@@ -14,55 +17,72 @@ struct Halves {
   std::string packed = "0";  // the value of `v`
 };
 
-std::string fp8_format(const std::string& modifier) {
-  return modifier == "e4m3x2" ? "e4m3" : modifier == "e5m2x2" ? "e5m2" : "";
+struct SmallFloat {
+  std::string name;
+  int bits;  // of a value in the pair
+};
+
+std::optional<SmallFloat> small_float(const std::string& modifier) {
+  static const std::map<std::string, SmallFloat> kFloats = {{"e4m3x2", {"e4m3", 8}},
+                                                            {"e5m2x2", {"e5m2", 8}},
+                                                            {"e3m2x2", {"e3m2", 8}},
+                                                            {"e2m3x2", {"e2m3", 8}},
+                                                            {"e2m1x2", {"e2m1", 4}}};
+  auto it = kFloats.find(modifier);
+  return it == kFloats.end() ? std::nullopt : std::optional(it->second);
 }
 
 Halves floats(const FunctionScope& scope, const Instruction& ins) {
   return {scope.read(ins.operands.at(1), kF32).text, scope.read(ins.operands.at(2), kF32).text};
 }
 
-void emit_from_fp8(const FunctionScope& scope, const Instruction& ins, const std::string& format,
-                   const char* limit, Code& out) {
+void emit_from_small(const FunctionScope& scope, const Instruction& ins, const SmallFloat& from,
+                     const char* limit, Code& out) {
   auto block = out.block("");
-  out.add("u32 v = {}", scope.read(ins.operands[1], kU16));
+  out.add("u32 v = {}", scope.read(ins.operands[1], {'u', 2 * from.bits}));
   scope.assign(out, ins.operands[0],
-               expr(kB32, "pack_f16({}(from_{}(v >> 8)), {}(from_{}(v & 255)))", limit, format,
-                    limit, format));
+               expr(kB32, "pack_f16({}(from_{}(v >> {})), {}(from_{}(v & {})))", limit, from.name,
+                    from.bits, limit, from.name, (1 << from.bits) - 1));
+}
+
+// The two types of a conversion: of the result and of the source.
+std::vector<std::string> pair_types(const Instruction& ins) {
+  std::vector<std::string> types;
+  for (auto& m : ins.mods)
+    if (type_of(m) || m.find("x2") != std::string::npos) types.push_back(m);
+  return types;
+}
+
+Halves halves_of(const FunctionScope& scope, const Instruction& ins, const std::string& type) {
+  if (type == "f32" && ins.operands.size() == 3) return floats(scope, ins);
+  if (type != "f16x2" || ins.operands.size() != 2) scope.refuse();
+  return {"(f32)as_f16((u16)(v >> 16))", "(f32)as_f16((u16)v)",
+          scope.read(ins.operands[1], kB32).text};
 }
 
 }  // namespace
 
-// The first operand becomes the upper byte.
-bool emit_convert_fp8(FunctionScope& scope, const Instruction& ins, Code& out) {
-  std::vector<std::string> types;
-  for (auto& m : ins.mods)
-    if (type_of(m) || m.find("x2") != std::string::npos) types.push_back(m);
+// The first operand becomes the upper half.
+bool emit_convert_small(FunctionScope& scope, const Instruction& ins, Code& out) {
+  std::vector<std::string> types = pair_types(ins);
   if (types.size() != 2) return false;
-  std::string to = fp8_format(types[0]), from = fp8_format(types[1]);
-  if (to.empty() && from.empty()) return false;
+  auto to = small_float(types[0]), from = small_float(types[1]);
+  if (!to && !from) return false;
   const char* limit = ins.take("relu") ? "relu_f32" : "";
   if (!ins.take("rn") || !ins.take(types[0]) || !ins.take(types[1])) scope.refuse();
-  if (from.empty() && !ins.take("satfinite")) scope.refuse();
-  if (!from.empty()) {
+  if (from) {
     if (types[0] != "f16x2" || ins.operands.size() != 2) scope.refuse();
-    emit_from_fp8(scope, ins, from, limit, out);
+    emit_from_small(scope, ins, *from, limit, out);
     return true;
   }
-  Halves halves;
-  if (types[1] == "f32" && ins.operands.size() == 3)
-    halves = floats(scope, ins);
-  else if (types[1] == "f16x2" && ins.operands.size() == 2)
-    halves = {"(f32)as_f16((u16)(v >> 16))", "(f32)as_f16((u16)v)",
-              scope.read(ins.operands[1], kB32).text};
-  else
-    scope.refuse();
+  if (!ins.take("satfinite")) scope.refuse();
+  Halves halves = halves_of(scope, ins, types[1]);
   auto block = out.block("");
   out.add("u32 v = {}", halves.packed);
   out.add("(void)v");
   scope.assign(out, ins.operands[0],
-               expr(kB16, "to_{}({}({})) << 8 | to_{}({}({}))", to, limit, halves.high, to, limit,
-                    halves.low));
+               expr({'b', 2 * to->bits}, "to_{}({}({})) << {} | to_{}({}({}))", to->name, limit,
+                    halves.high, to->bits, to->name, limit, halves.low));
   return true;
 }
 

@@ -33,7 +33,7 @@ void emit_texture(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_video_difference(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 
 // Append a conversion to or from pairs of 8-bit floats. Return false if `ins` is none.
-bool emit_convert_fp8(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+bool emit_convert_small(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 // Append a conversion to or from pairs of 8-bit exponents. Return false if `ins` is none.
 bool emit_convert_e8m0(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 

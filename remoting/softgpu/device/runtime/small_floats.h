@@ -47,10 +47,8 @@ NOINLINE u32 to_e8m0(f32 v, int up, u32 beyond) {
   return e > 254 ? beyond : e;
 }
 
-/* Round to the nearest even and saturate at `max`. */
-NOINLINE u32 to_fp8(f32 v, int mantissa, int bias, f32 max) {
-  if (v != v) return 0x7f;
-  u32 sign = bits_f32(v) >> 31 << 7;
+/* The code of |v|, rounded to the nearest even and at most `max`. */
+NOINLINE u32 code_of_size(f32 v, int mantissa, int bias, f32 max) {
   f32 a = __builtin_fabsf(v);
   if (a > max) a = max;
   int e = a > 0 ? ilogbf(a) : 0;
@@ -58,8 +56,11 @@ NOINLINE u32 to_fp8(f32 v, int mantissa, int bias, f32 max) {
   f32 steps = rintf(ldexpf(a, mantissa - e)); /* in units of the last place */
   if (ldexpf(steps, e - mantissa) > max) steps = ldexpf(max, mantissa - e);
   /* A carry out of the mantissa increments the exponent. */
-  u32 code = (u32)steps + ((u32)(e + bias - 1) << mantissa);
-  return sign | code;
+  return (u32)steps + ((u32)(e + bias - 1) << mantissa);
+}
+
+INLINE u32 to_fp8(f32 v, int mantissa, int bias, f32 max) {
+  return v != v ? 0x7f : bits_f32(v) >> 31 << 7 | code_of_size(v, mantissa, bias, max);
 }
 
 INLINE u32 to_e4m3(f32 v) {
@@ -68,4 +69,36 @@ INLINE u32 to_e4m3(f32 v) {
 
 INLINE u32 to_e5m2(f32 v) {
   return to_fp8(v, 2, 15, 57344.0f);
+}
+
+/* NaN becomes the largest value. */
+INLINE u32 to_finite(f32 v, int exponent, int fraction) {
+  int bias = (1 << (exponent - 1)) - 1;
+  f32 max = from_finite((1u << (exponent + fraction)) - 1, exponent, fraction);
+  return v != v ? code_of_size(max, fraction, bias, max)
+                : bits_f32(v) >> 31 << (exponent + fraction) | code_of_size(v, fraction, bias, max);
+}
+
+INLINE f32 from_e3m2(u32 v) {
+  return from_finite(v, 3, 2);
+}
+
+INLINE f32 from_e2m3(u32 v) {
+  return from_finite(v, 2, 3);
+}
+
+INLINE f32 from_e2m1(u32 v) {
+  return from_finite(v, 2, 1);
+}
+
+INLINE u32 to_e3m2(f32 v) {
+  return to_finite(v, 3, 2);
+}
+
+INLINE u32 to_e2m3(f32 v) {
+  return to_finite(v, 2, 3);
+}
+
+INLINE u32 to_e2m1(f32 v) {
+  return to_finite(v, 2, 1);
 }
