@@ -1113,6 +1113,15 @@ class GpuDetail(Gpu):
     """What the caller may do now. Not part of the ETag."""
 
 
+class GrantedSize(TypedDict):
+    percent: int
+    """0: in proportion to memory_bytes."""
+    memory_bytes: int
+    """0: in proportion to the percent."""
+    compute_mode: ComputeModeEnum
+    """Meaning of the percent: see Concepts."""
+
+
 class Group(TypedDict):
     id: str
     """Id. Its order is the order of creation."""
@@ -2471,6 +2480,10 @@ class Resize(TypedDict):
     """What the resize waits for."""
     requested_at: str | None
     """Since when it is queued; null in the other states."""
+    granted_size: GrantedSize
+    """Size and mode that its nodes are told, as a resize states them. A resize to them
+    withdraws one that is queued.
+    """
 
 
 ResizeStateEnum: TypeAlias = Literal["queued", "applying", "shrinking"]

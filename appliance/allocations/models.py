@@ -267,9 +267,10 @@ class Allocation(models.Model):
 
 class PartitionQuerySet(models.QuerySet["Partition"]):
     def with_names(self) -> PartitionQuerySet:
-        """Annotate index and context of the GPU, node name and state of the allocation."""
+        """Annotate index, memory and context of the GPU, node name and state of the allocation."""
         return self.annotate(
             gpu_index=F("gpu__index"),
+            gpu_memory_bytes=F("gpu__memory_bytes"),
             context_bytes=F("gpu__context_bytes"),
             node_name=F("gpu__node__name"),
             allocation_state=F("allocation__state"),

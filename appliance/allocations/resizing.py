@@ -19,8 +19,8 @@ from appliance.allocations.active_allocations import load_sized_partitions
 from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
 from appliance.allocations.models import Allocation, AllocationState, Partition
-from appliance.allocations.placement import Request
-from appliance.allocations.sizes import SizedPartition, growth
+from appliance.allocations.placement import Request, partition_size
+from appliance.allocations.sizes import Sized, SizedPartition, growth
 from appliance.allocations.snapshot_loader import placement_request
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
@@ -59,17 +59,18 @@ class Size:
     memory_bytes: int
     compute_mode: str
 
-    def is_of(self, p: SizedPartition) -> bool:
+    def is_of(self, p: Sized) -> bool:
         """Return whether the size gives the partition what it has."""
         request = Request(1, self.percent, self.memory_bytes)
-        return p.size_for(request) == (p.compute_percent, p.memory_bytes)
+        given = partition_size(p.gpu_memory_bytes, request)
+        return given == (p.compute_percent, p.memory_bytes)
 
 
 def requested_size(allocation: Allocation) -> Size:
     return Size(allocation.percent, allocation.memory_bytes, allocation.compute_mode)
 
 
-def granted_size(allocation: Allocation, partitions: Sequence[SizedPartition]) -> Size:
+def granted_size(allocation: Allocation, partitions: Sequence[Sized]) -> Size:
     """Return the size of the partitions as a request would state it."""
     percent, memory_bytes = partitions[0].compute_percent, partitions[0].memory_bytes
     mode = allocation.granted_compute_mode

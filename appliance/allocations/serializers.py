@@ -19,6 +19,7 @@ from appliance.allocations.models import (
     error_percent,
 )
 from appliance.allocations.placement import ComputeMode
+from appliance.allocations.resizing import Size, granted_size
 from appliance.api.encoding import format_timestamp
 from appliance.api.fields import (
     LabelsField,
@@ -73,6 +74,12 @@ class OccupiedPartitionSerializer(PartitionSerializer):
         fields = (*PartitionSerializer.Meta.fields, "allocation_id", "state")
 
 
+class GrantedSizeSerializer(serializers.Serializer[Size]):
+    percent = serializers.IntegerField(help_text="0: in proportion to memory_bytes.")
+    memory_bytes = serializers.IntegerField(help_text="0: in proportion to the percent.")
+    compute_mode = serializers.ChoiceField([m.value for m in ComputeMode])
+
+
 class ResizeSerializer(serializers.Serializer[Resize]):
     state = serializers.ChoiceField(
         ["queued", "applying", "shrinking"],
@@ -90,6 +97,10 @@ class ResizeSerializer(serializers.Serializer[Resize]):
     reason = serializers.CharField(help_text="What the resize waits for.")
     requested_at = serializers.DateTimeField(
         allow_null=True, help_text="Since when it is queued; null in the other states."
+    )
+    granted_size = GrantedSizeSerializer(
+        help_text="Size and mode that its nodes are told, as a resize states them. A resize to "
+        "them withdraws one that is queued."
     )
 
 
@@ -114,7 +125,7 @@ class SuspensionSerializer(serializers.Serializer[Suspension]):
 
 
 def progress_of(found: Resize | Suspension | None) -> dict[str, Any] | None:
-    """Return the values of ResizeSerializer or SuspensionSerializer."""
+    """Return the values of SuspensionSerializer, or of ResizeSerializer without the size."""
     if found is None:
         return None
     at = None if found.requested_at is None else format_timestamp(found.requested_at)
@@ -241,8 +252,12 @@ class AllocationSerializer(RowSerializer[Allocation]):
         return error_percent(allocation.received_percent, fmean(granted) if granted else None)
 
     @extend_schema_field(ResizeSerializer(allow_null=True))
-    def get_resize(self, allocation: Allocation) -> dict[str, Any] | None:
-        return progress_of(allocation.resize)
+    def get_resize(self, allocation: Any) -> dict[str, Any] | None:
+        if (progress := progress_of(allocation.resize)) is None:
+            return None
+        return progress | {
+            "granted_size": asdict(granted_size(allocation, allocation.partitions.all()))
+        }
 
     @extend_schema_field(SuspensionSerializer(allow_null=True))
     def get_suspension(self, allocation: Allocation) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ A partition that shrinks below its use occupies the difference until its node re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from appliance.allocations.placement import (
@@ -17,6 +17,17 @@ from appliance.allocations.placement import (
     Share,
     partition_size,
 )
+
+
+class Sized(Protocol):
+    """A partition with the memory of its GPU."""
+
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def compute_percent(self) -> int: ...
+    @property
+    def gpu_memory_bytes(self) -> int: ...
 
 
 class SizedPartition(NamedTuple):
@@ -36,6 +47,10 @@ class SizedPartition(NamedTuple):
     @property
     def node_id(self) -> UUID:
         return self.gpu__node_id
+
+    @property
+    def gpu_memory_bytes(self) -> int:
+        return self.gpu__memory_bytes
 
     @property
     def occupied_bytes(self) -> int:

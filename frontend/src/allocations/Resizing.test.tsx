@@ -8,17 +8,19 @@ import { Resizing } from "./Resizing";
 
 afterEach(cleanup);
 const GIB = 2 ** 30;
+const granted_size = { percent: 25, memory_bytes: 0, compute_mode: "shared" } as const;
+const fields = { requested_at: null, granted_size };
 
 test("an allocation that shrinks shows what it has returned", () => {
   const amounts = { returned_bytes: 1.2 * GIB, over_bytes: 0.8 * GIB };
-  render(<Resizing resize={{ state: "shrinking", reason: "", requested_at: null, ...amounts }} />);
+  render(<Resizing resize={{ state: "shrinking", reason: "", ...fields, ...amounts }} />);
   expect(screen.getByText(/Shrinking, 1.2 GiB of 2.0 GiB returned/)).toBeTruthy();
 });
 
 test("a resize that the nodes apply shows what it waits for", () => {
   const amounts = { returned_bytes: 0, over_bytes: 0 };
   const reason = "The nodes have not applied the change yet.";
-  render(<Resizing resize={{ state: "applying", reason, requested_at: null, ...amounts }} />);
+  render(<Resizing resize={{ state: "applying", reason, ...fields, ...amounts }} />);
   expect(screen.getByText(reason)).toBeTruthy();
 });
 
