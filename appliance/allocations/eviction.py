@@ -21,7 +21,7 @@ from appliance.allocations.models import (
     Session,
     SessionState,
 )
-from appliance.allocations.preemption import withdraw_notices
+from appliance.allocations.preemption import has_lost_its_cause
 from appliance.allocations.queries import allocation_by_id
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
@@ -51,9 +51,6 @@ def release(*, allocation_id: UUID, actor: str) -> None:
 
 
 def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float = 0.0) -> None:
-    waited = (
-        allocation.state == AllocationState.QUEUED or allocation.resize_requested_at is not None
-    )
     if allocation.state == AllocationState.QUEUED:
         lifecycle.leave_queue(allocation, reason=reason, actor=actor)
     elif grace_seconds > 0 and allocation.state in RUNNING:
@@ -61,8 +58,6 @@ def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float
         allocation.refresh_from_db()
     else:
         lifecycle.begin_release(allocation, reason=reason, actor=actor)
-    if waited:
-        withdraw_notices(allocation)
 
 
 class ExpiryRow(NamedTuple):
@@ -116,7 +111,8 @@ def expiry_of(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> Expiry | None
     """Return the eviction of an allocation, or None. Renews the lease of one in use."""
     lifetime, active_at = row.lifetime_seconds, row.active_at
     max_idle, times = row.placed_pool__max_idle_seconds, current(AllocationSettings)
-    if row.evict_at is not None and row.evict_at <= now:
+    is_due = row.evict_at is not None and row.evict_at <= now
+    if is_due and not has_lost_its_cause(row.end_reason):  # the next tick withdraws such a notice
         return Expiry(row.pk, row.end_reason)
     elif lifetime and active_at and active_at + timedelta(seconds=lifetime) <= now:
         return Expiry(row.pk, f"lifetime of {lifetime} s exceeded")

@@ -11,7 +11,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from appliance.activity.events import SYSTEM, emit
@@ -30,6 +30,8 @@ from appliance.runtime.failpoints import failpoint
 PREPARE_TASK, EVICT_TASK = "allocation.prepare", "allocation.evict"
 RESIZE_TASK = "allocation.resize"
 SUSPEND_TASK, RESUME_TASK = "allocation.suspend", "allocation.resume"
+PREEMPTED = "preempted by allocation "
+"""Begin of the reason of a notice that another allocation causes; its id follows."""
 
 UPDATE_STATE = Update(
     lambda allocation_id, old, known, **changes: (
@@ -202,9 +204,13 @@ def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
 
 
 def announce_eviction(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:
-    """Set the time of eviction. The allocation stays active or suspended until then."""
+    """Set the time of eviction. The allocation stays active or suspended until then.
+
+    An announced one stays, unless it is for another allocation: that may withdraw it.
+    """
     evict_at = timezone.now() + timedelta(seconds=seconds)
-    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING, evict_at=None)
+    replaced = Q(evict_at=None) | Q(end_reason__startswith=PREEMPTED)
+    rows = Allocation.objects.filter(replaced, pk=allocation.pk, state__in=RUNNING)
     change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
     if rows.update(evict_at=evict_at, end_reason=reason[:500], version=F("version") + 1):
         message = f"Eviction in {seconds:.0f} s: {reason}"
@@ -212,19 +218,27 @@ def announce_eviction(allocation: Allocation, *, reason: str, actor: str, second
 
 
 def withdraw_eviction(allocation: Allocation, *, actor: str) -> None:
-    """Clear the time of eviction because its reason no longer applies."""
-    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING)
+    """Clear the time of eviction because its reason no longer applies.
+
+    One for a reason that another writer has given since the row was read stays.
+    """
+    rows = noticed_row(allocation)
     change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
-    if rows.exclude(evict_at=None).update(evict_at=None, end_reason="", version=F("version") + 1):
+    if rows.update(evict_at=None, end_reason="", version=F("version") + 1):
         message = "The announced eviction was withdrawn."
         emit_event(allocation, "allocation.eviction_withdrawn", message=message, actor=actor)
 
 
 def change_eviction(allocation: Allocation, *, reason: str) -> None:
     """Change the reason of an announced eviction. Its time stays."""
-    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING)
-    if rows.exclude(evict_at=None).update(end_reason=reason[:500], version=F("version") + 1):
+    if noticed_row(allocation).update(end_reason=reason[:500], version=F("version") + 1):
         change_log.record(Topic.ALLOCATION, allocation.pk)
+
+
+def noticed_row(allocation: Allocation) -> QuerySet[Allocation]:
+    """Return the row of an allocation if its eviction is announced for the reason that was read."""
+    rows = Allocation.objects.filter(pk=allocation.pk, state__in=RUNNING)
+    return rows.filter(evict_at__isnull=False, end_reason=allocation.end_reason)
 
 
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:

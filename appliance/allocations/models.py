@@ -225,6 +225,11 @@ class Allocation(models.Model):
                 name="allocation_resize_waits",
                 condition=models.Q(resize_requested_at__isnull=False),
             ),
+            models.Index(
+                fields=["state"],
+                name="allocation_noticed",
+                condition=models.Q(evict_at__isnull=False),
+            ),
         ]
 
     @property

@@ -1,53 +1,70 @@
-"""Notices of eviction that allocations have for one that waits, and their withdrawal."""
+"""Notices of eviction that allocations have for one that waits, and their withdrawal.
+
+A notice ends with its cause, whatever has ended that: each tick of the scheduler compares them. If
+another request needs the same allocation, the notice is for that one from then on. Its time stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from appliance.activity.events import SYSTEM
 from appliance.allocations import lifecycle
-from appliance.allocations.index import index
+from appliance.allocations.lifecycle import PREEMPTED
 from appliance.allocations.models import RUNNING, Allocation
-from appliance.allocations.queue import try_pools
-from appliance.allocations.snapshot import Wait
-from appliance.allocations.snapshot_loader import load_snapshot
-from appliance.inventory.models import NodeState
+from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.snapshot import ActiveAllocations
+from appliance.allocations.snapshot_loader import is_waiting
+from appliance.db.prepared import Select
+from appliance.db.writer import run_each_in_savepoint
+
+NOTICED = Select(
+    lambda: Allocation.objects.filter(
+        state__in=[str(state) for state in RUNNING], evict_at__isnull=False
+    ).order_by("pk")  # same order everywhere: no deadlock
+)
 
 
 def preemption_reason(allocation: Allocation) -> str:
     """Return the reason of a notice, without names: a victim may belong to another project."""
-    return f"preempted by allocation {allocation.pk}"
+    return f"{PREEMPTED}{allocation.pk}"
 
 
-def victims_of(allocation: Allocation) -> QuerySet[Allocation]:
-    """Return the allocations that have notice because of this one."""
-    rows = Allocation.objects.filter(state__in=RUNNING, end_reason=preemption_reason(allocation))
-    return rows.exclude(evict_at=None)
+def preempted_allocations() -> list[Allocation]:
+    """Return the allocations that have notice because of one that waits, or has waited."""
+    return [a for a in NOTICED.objects() if a.end_reason.startswith(PREEMPTED)]
 
 
-def withdraw_notices(allocation: Allocation, needed: Container[UUID] = ()) -> None:
-    """Let the victims of an allocation go on that no longer waits, except the needed ones.
-
-    Those on a node that drains end all the same. If another request waits for the same victims, the
-    next tick gives them notice again.
-    """
-    for victim in victims_of(allocation).exclude(partitions__gpu__node__state=NodeState.DRAINING):
-        if victim.pk not in needed:
-            lifecycle.withdraw_eviction(victim, actor=SYSTEM)
+def without_cause(
+    preempted: Iterable[Allocation], waiting: Iterable[Allocation]
+) -> dict[UUID, Allocation]:
+    """Return the preempted allocations whose notice is for none of those that wait, by id."""
+    reasons = {preemption_reason(a) for a in waiting}
+    return {a.pk: a for a in preempted if a.end_reason not in reasons}
 
 
-def needed_victims(allocation: Allocation) -> Container[UUID]:
-    """Return which allocations would get notice for a changed resize if it was the first one."""
-    snapshot, queued = load_snapshot(index.refresh(), [allocation])
-    if allocation.pk not in queued:
-        return ()
-    snapshot = replace(snapshot, active=snapshot.active.copy())
-    for victim in victims_of(allocation):
-        if found := snapshot.active.get(victim.pk):
-            snapshot.active[victim.pk] = replace(found, leaving=False)
-    decision = try_pools(snapshot, queued[allocation.pk][1], {})
-    return decision.evictions if isinstance(decision, Wait) else ()
+def has_lost_its_cause(reason: str) -> bool:
+    """Return whether a notice with this reason is for an allocation that waits no longer."""
+    if not reason.startswith(PREEMPTED):
+        return False
+    cause = ALLOCATIONS_BY_ID.first(ids=[UUID(reason.removeprefix(PREEMPTED))])
+    return cause is None or not is_waiting(cause)
+
+
+def spare(active: ActiveAllocations, preempted: Iterable[UUID]) -> None:
+    """Let the scheduler decide as if these allocations had no notice."""
+    for allocation_id in preempted:
+        if found := active.get(allocation_id):
+            active[allocation_id] = replace(found, leaving=False)
+
+
+def withdraw_notices(spared: Mapping[UUID, Allocation]) -> None:
+    """Let these allocations go on."""
+    run_each_in_savepoint(
+        "scheduler: withdrawal of notice",
+        spared.values(),
+        lambda a: lifecycle.withdraw_eviction(a, actor=SYSTEM),
+        lambda a: a.pk,
+    )

@@ -19,7 +19,6 @@ from appliance.allocations.lifecycle import RESIZE_TASK
 from appliance.allocations.limits import check_limits
 from appliance.allocations.models import Allocation
 from appliance.allocations.placement import WHOLE_PERCENT, ComputeMode
-from appliance.allocations.preemption import needed_victims, withdraw_notices
 from appliance.allocations.queries import allocation_by_id
 from appliance.allocations.resizing import Size, requested_size
 from appliance.allocations.scheduler import (
@@ -90,7 +89,6 @@ def withdraw(allocation: Allocation, size: Size, user: User) -> None:
     before = values_of(allocation)
     resizing.withdraw(allocation, size, user)
     record_changed(allocation, before)
-    withdraw_notices(allocation)
     run_tick_for_others()
 
 
@@ -98,11 +96,8 @@ def grant_or_wait(allocation: Allocation, partitions: list[SizedPartition], wait
     """Grant the size, or let it wait for capacity. `waited`: it replaces another that did."""
     check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
-    needs_capacity = sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation)))
-    if waited:
-        withdraw_notices(allocation, needed_victims(allocation) if needs_capacity else ())
-    if needs_capacity:
-        wait_for_capacity(allocation, partitions)
+    if sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation))):
+        wait_for_capacity(allocation, partitions, waited)
     else:
         resizing.grant(allocation)
         run_tick_for_others()
@@ -164,9 +159,11 @@ def impossible(reason: str) -> ApplianceError:
     return ApplianceError(Code.UNSATISFIABLE, f"The allocation can never have this size. {reason}")
 
 
-def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:
+def wait_for_capacity(
+    allocation: Allocation, partitions: list[SizedPartition], waited: bool
+) -> None:
     refuse_on_full_disk()
-    wait = run_tick().get(allocation.pk)
+    wait = run_tick(allocation.pk if waited else None).get(allocation.pk)
     raise_failure(wait)
     if wait is None:
         return

@@ -14,7 +14,13 @@ from appliance.allocations.actions import older_node_refusals
 from appliance.allocations.eviction import evict
 from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
-from appliance.allocations.preemption import preemption_reason
+from appliance.allocations.preemption import (
+    preempted_allocations,
+    preemption_reason,
+    spare,
+    withdraw_notices,
+    without_cause,
+)
 from appliance.allocations.snapshot import Start, Wait, WaitingRule
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
@@ -32,32 +38,38 @@ FAILED = Wait(
 
 
 @write_transaction
-def run_tick() -> dict[UUID, Wait]:
+def run_tick(replaced: UUID | None = None) -> dict[UUID, Wait]:
     """Start queued allocations, grow others, evict victims and update the reasons of the rest.
 
-    Returns the decisions on those that wait. While the disk is full the queue stays as it is.
+    Allocations that have notice for one that waits no longer go on, unless another needs them; also
+    those that the resize `replaced` has given notice and does not need any more. Returns the
+    decisions on those that wait. While the disk is full the queue stays as it is.
     """
     waits: dict[UUID, Wait] = {}
+    preempted = preempted_allocations()  # before the queue, to which others add the cause first
     rows = snapshot_loader.waiting_allocations()
-    if not rows or disk_space.refuses_grants():
+    spared = without_cause(preempted, (a for a in rows if a.pk != replaced))
+    if not (rows or spared) or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
+    spare(snapshot.active, spared)
     left_out = [row for row in rows if row.pk not in queued]
     refusals = older_node_refusals([row.pk for row in left_out])
     for row in left_out:
         refusal = refusals.get(row.pk)
         waits[row.pk] = Wait(WaitingRule.CAPACITY, refusal.detail) if refusal else FAILED
-        wait(row, waits[row.pk])
+        wait(row, waits[row.pk], spared)
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()], waits):
         allocation, _ = queued[allocation_id]
         if isinstance(decision, Wait):
             waits[allocation_id] = decision
-            wait(allocation, decision)
+            wait(allocation, decision, spared)
         elif run_each_in_savepoint(
             "scheduler: start", [allocation], partial(start, decision=decision), key
         ):
             waits[allocation_id] = FAILED
             run_each_in_savepoint("scheduler: failed start", [allocation], wait_after_failure, key)
+    withdraw_notices(spared)
     return waits
 
 
@@ -106,8 +118,11 @@ def start(allocation: Allocation, decision: Start) -> None:
     )
 
 
-def wait(allocation: Allocation, decision: Wait) -> None:
-    """Record the reason for waiting if it changed, and announce evictions."""
+def wait(allocation: Allocation, decision: Wait, spared: dict[UUID, Allocation]) -> None:
+    """Record the reason for waiting if it changed, and announce evictions.
+
+    Allocations that would be spared otherwise keep the time of their notice.
+    """
     if differs(allocation, decision):
         run_each_in_savepoint(
             "scheduler: reason for waiting",
@@ -117,11 +132,12 @@ def wait(allocation: Allocation, decision: Wait) -> None:
         )
 
     def preempt(victim: UUID) -> None:
-        evict(
-            allocation_id=victim,
-            reason=preemption_reason(allocation),
-            grace_seconds=current(AllocationSettings).preemption_grace_seconds,
-        )
+        reason = preemption_reason(allocation)
+        if noticed := spared.pop(victim, None):
+            lifecycle.change_eviction(noticed, reason=reason)
+            return
+        grace_seconds = current(AllocationSettings).preemption_grace_seconds
+        evict(allocation_id=victim, reason=reason, grace_seconds=grace_seconds)
 
     run_each_in_savepoint("scheduler: preemption", decision.evictions, preempt)
 
@@ -146,7 +162,7 @@ def record_reason(allocation: Allocation, decision: Wait) -> None:
 def wait_after_failure(allocation: Allocation) -> None:
     """Record the failure of a start, which may have changed the row in memory."""
     allocation.refresh_from_db()
-    wait(allocation, FAILED)
+    wait(allocation, FAILED, {})
 
 
 def key(allocation: Allocation) -> UUID:

@@ -194,19 +194,22 @@ RESIZED_ALLOCATIONS = Select(lambda: Allocation.objects.filter(resize_requested_
 
 
 def waiting_allocations() -> list[Allocation]:
-    """Return the requests in the queue, and the active allocations that wait to grow.
+    """Return the requests in the queue, and the active allocations that wait to grow."""
+    return QUEUED_ALLOCATIONS.objects() + list(filter(is_waiting, RESIZED_ALLOCATIONS.objects()))
+
+
+def is_waiting(a: Allocation) -> bool:
+    """Return whether an allocation is in the queue or waits to grow.
 
     A size with less memory is not granted during a suspension: the node would report the memory as
     free that the programs need when they go on.
     """
-    growing = [
-        a
-        for a in RESIZED_ALLOCATIONS.objects()
-        if a.state == AllocationState.ACTIVE
+    return a.state == AllocationState.QUEUED or (
+        a.state == AllocationState.ACTIVE
+        and a.resize_requested_at is not None
         and a.evict_at is None
         and a.suspension not in IN_PROGRESS
-    ]
-    return QUEUED_ALLOCATIONS.objects() + growing
+    )
 
 
 def placement_request(a: Allocation) -> Request:

@@ -9,14 +9,15 @@ from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from appliance.accounts.models import Project, User
 from appliance.activity.models import Event
-from appliance.allocations import eviction, scheduler
+from appliance.allocations import eviction, lifecycle, maintenance, preemption, scheduler
 from appliance.allocations.index import index
-from appliance.allocations.models import Allocation
-from appliance.inventory.models import Node, NodeState
+from appliance.allocations.models import Allocation, SuspensionState
+from appliance.inventory.models import Node
 from appliance.pools.models import Quota
 from tests.appliance.commands_in_process import BusbarOf
 from tests.appliance.conftest import GIB, Cast, body
@@ -119,8 +120,11 @@ def test_notice_stays_for_another_request_that_is_entitled_to_the_gpu(
     alice.resize(pk, percent=60)
     waiting = body(alice.client.post(URL, {"percent": 50}, format="json"))
     assert waiting["waiting_rule"] == "reclaim"
+    before = charlie.read(borrowed)["evict_at"]
     alice.resize(pk, percent=30)
-    assert waiting["id"] in charlie.read(borrowed)["end_reason"]
+    after = charlie.read(borrowed)
+    assert waiting["id"] in after["end_reason"]
+    assert after["evict_at"] == before, "the other request waits again from the start"
 
 
 @pytest.mark.parametrize("waits", ["request", "resize"])
@@ -134,15 +138,73 @@ def test_neighbour_goes_on_when_what_evicts_it_is_released(
         pk = body(alice.client.post(URL, {"percent": 50}, format="json"))["id"]
     assert has_notice(charlie, borrowed)
     alice.client.delete(f"{URL}/{pk}")
-    assert not has_notice(charlie, borrowed)
+    end_those_with_notice(alice.node)
+    scheduler.run_tick()
+    assert not has_notice(charlie, borrowed) and charlie.read(borrowed)["state"] == "active"
 
 
-def test_neighbour_on_a_node_that_drains_ends_all_the_same(alice: Client, charlie: Client) -> None:
+def test_neighbour_goes_on_when_other_capacity_serves_the_resize(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=30, project="elsewhere")
+    released = charlie.allocate(percent=40, project="elsewhere")
+    alice.resize(pk, percent=60)
+    (noticed,) = [v for v in (borrowed, released) if has_notice(charlie, v)]
+    (other,) = {borrowed, released} - {noticed}
+    charlie.client.delete(f"{URL}/{other}")
+    report(alice.node)
+    scheduler.run_tick()
+    assert alice.granted(pk)[0] == 60
+    end_those_with_notice(alice.node)
+    scheduler.run_tick()
+    assert not has_notice(charlie, noticed) and charlie.read(noticed)["state"] == "active"
+    index.verify_sample()
+    assert index.mismatches == 0
+
+
+def test_neighbour_goes_on_when_other_capacity_serves_the_request(
+    alice: Client, charlie: Client
+) -> None:
+    borrowed = [charlie.allocate(percent=50, project="elsewhere") for _ in range(2)]
+    waiting = body(alice.client.post(URL, {"percent": 50}, format="json"))
+    (noticed,) = [v for v in borrowed if has_notice(charlie, v)]
+    (other,) = set(borrowed) - {noticed}
+    charlie.client.delete(f"{URL}/{other}")
+    report(alice.node)
+    scheduler.run_tick()
+    assert alice.read(waiting["id"])["state"] == "preparing"
+    end_those_with_notice(alice.node)
+    scheduler.run_tick()
+    assert not has_notice(charlie, noticed) and charlie.read(noticed)["state"] == "active"
+
+
+def test_neighbour_goes_on_while_the_allocation_that_evicts_it_is_suspended(
+    alice: Client, charlie: Client
+) -> None:
     pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
     alice.resize(pk, percent=60)
-    Node.objects.update(state=NodeState.DRAINING)
-    alice.resize(pk, percent=30)
-    assert has_notice(charlie, borrowed)
+    Allocation.objects.filter(pk=pk).update(suspension=SuspensionState.SUSPENDING)
+    end_those_with_notice(alice.node)
+    scheduler.run_tick()
+    assert not has_notice(charlie, borrowed) and charlie.read(borrowed)["state"] == "active"
+
+
+@pytest.mark.parametrize("withdrawn", ["before the drain ends", "never"])
+def test_neighbour_goes_on_after_a_cancelled_drain(
+    cast: Cast, alice: Client, charlie: Client, withdrawn: str
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    alice.resize(pk, percent=60)
+    node = alice.node
+    maintenance.enter_maintenance(node_id=node.pk, grace_seconds=3600, initiator=cast.olga)
+    told = charlie.read(borrowed)
+    assert told["end_reason"] == f"maintenance of node {node.name}"
+    if withdrawn != "never":
+        alice.client.delete(f"{URL}/{pk}")
+        scheduler.run_tick()
+        assert charlie.read(borrowed)["evict_at"] == told["evict_at"], "the drain goes on"
+    maintenance.exit_maintenance(node_id=node.pk, actor="olga")
+    assert not has_notice(charlie, borrowed)
 
 
 def test_notice_of_the_resized_allocation_ends_those_that_it_gave(
@@ -151,6 +213,32 @@ def test_notice_of_the_resized_allocation_ends_those_that_it_gave(
     pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
     alice.resize(pk, percent=60)
     eviction.evict(allocation_id=UUID(pk), reason="idle", grace_seconds=60)
-    assert not has_notice(charlie, borrowed)
     scheduler.run_tick()
     assert not has_notice(charlie, borrowed)
+
+
+def test_notice_of_a_scheduler_that_read_the_queue_earlier_is_withdrawn(
+    alice: Client, charlie: Client
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    reason = preemption.preemption_reason(Allocation.objects.get(pk=pk))
+    eviction.evict(allocation_id=UUID(borrowed), reason=reason, grace_seconds=60)
+    scheduler.run_tick()
+    assert not has_notice(charlie, borrowed)
+
+
+def test_withdrawal_keeps_a_notice_that_was_given_for_another_reason_meanwhile(
+    alice: Client, charlie: Client
+) -> None:
+    alice.allocate(percent=30)
+    borrowed = charlie.allocate(percent=60, project="elsewhere")
+    alice.client.post(URL, {"percent": 50}, format="json")
+    stale = Allocation.objects.get(pk=borrowed)
+    eviction.evict(allocation_id=UUID(borrowed), reason="maintenance", grace_seconds=60)
+    lifecycle.withdraw_eviction(stale, actor="system")
+    assert charlie.read(borrowed)["end_reason"] == "maintenance"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="plans of PostgreSQL depend on rows")
+def test_notices_are_read_without_a_scan_of_what_runs() -> None:
+    assert "USING INDEX allocation_noticed" in preemption.NOTICED.build().explain()
