@@ -32,12 +32,15 @@ OLDEST_EVENT_SECONDS = 3600.0
 MAX_EVENTS = 200
 """Events of one transaction."""
 STARTED, ANNOUNCED, ENDING = "allocation.active", "allocation.evicting", "allocation.releasing"
+WITHDRAWN = "allocation.eviction_withdrawn"
 LIFETIME_REASON = "lifetime of "
 
 
 class Found(NamedTuple):
     kind: NotificationKind
     allocation: Allocation
+    is_withdrawn: bool = False
+    """The eviction that a mail of this kind has announced was withdrawn."""
 
 
 class _State:
@@ -75,13 +78,13 @@ def read_events(*, skips: bool) -> int:
 
 
 def of_events(events: Sequence[Event]) -> Iterator[Found]:
-    wanted = [e for e in events if e.kind in (STARTED, ANNOUNCED, ENDING)]
+    wanted = [e for e in events if e.kind in (STARTED, ANNOUNCED, WITHDRAWN, ENDING)]
     ids = [e.object_id for e in wanted if e.object_id]
     rows = {a.pk: a for a in Allocation.objects.filter(pk__in=ids).select_related("owner")}
     for event in wanted:
         allocation = rows.get(event.object_id) if event.object_id else None
         if allocation is not None and (kind := kind_of(event, allocation)) is not None:
-            yield Found(kind, allocation)
+            yield Found(kind, allocation, event.kind == WITHDRAWN)
 
 
 def kind_of(event: Event, allocation: Allocation) -> NotificationKind | None:
@@ -90,12 +93,20 @@ def kind_of(event: Event, allocation: Allocation) -> NotificationKind | None:
         waited = (allocation.active_at or event.created_at) - allocation.created_at
         least = current(NotificationSettings).start_after_queued_seconds
         return NotificationKind.START if waited.total_seconds() >= least else None
+    if event.kind == WITHDRAWN:
+        return NotificationKind.RECLAIM
+    if event.kind == ANNOUNCED and goes_on(allocation):
+        return None  # withdrawn since
     if event.actor == allocation.owner.username:
         return None
     if event.kind == ENDING and event.actor != SYSTEM and allocation.evict_at is not None:
         return None  # announced before
     by_lifetime = allocation.end_reason.startswith(LIFETIME_REASON)
     return NotificationKind.LIFETIME if by_lifetime else NotificationKind.RECLAIM
+
+
+def goes_on(allocation: Allocation) -> bool:
+    return allocation.state in RUNNING and allocation.evict_at is None
 
 
 def ending_soon(now: datetime) -> Iterator[Found]:
@@ -113,24 +124,32 @@ def ending_soon(now: datetime) -> Iterator[Found]:
 
 
 def store(found: Sequence[Found]) -> None:
-    """Store a mail for each owner who wants it and has an address."""
+    """Store a mail for each owner who wants it and has an address.
+
+    A withdrawal makes place for the mail about the next eviction. Its own mail contradicts one that
+    the owner may have got.
+    """
     enabled = current(NotificationSettings)
     owners = {f.allocation.owner_id for f in found}
     choices = NotificationChoice.objects.filter(user__in=owners)
     unwanted = {choice.user_id: choice.unwanted for choice in choices}
 
     def store_one(one: Found) -> None:
-        kind, allocation = one
+        kind, allocation, is_withdrawn = one
         owner = allocation.owner
+        if is_withdrawn and not (take_back(one) and goes_on(allocation)):
+            return
         if not getattr(enabled, kind.value) or kind in unwanted.get(owner.pk, ()):
             return
         if owner.email and owner.is_active:
             subject, text = compose(kind, allocation)
-            Notification.objects.get_or_create(
-                allocation_id=allocation.pk,
-                kind=kind,
-                defaults={"user": owner, "subject": subject[:200], "text": text},
-            )
+            content = {"user": owner, "subject": subject[:200], "text": text}
+            if is_withdrawn:
+                Notification.objects.create(kind=kind, **content)
+            else:
+                Notification.objects.get_or_create(
+                    allocation_id=allocation.pk, kind=kind, defaults=content
+                )
 
     run_each_in_savepoint(
         "notifications: mail of allocation",
@@ -139,3 +158,12 @@ def store(found: Sequence[Found]) -> None:
         lambda f: f.allocation.pk,
         propagates=TRANSIENT_ERRORS,
     )
+
+
+def take_back(found: Found) -> bool:
+    """Delete the mail of this kind if it is not sent; another may follow. Return whether it was."""
+    rows = Notification.objects.filter(allocation_id=found.allocation.pk, kind=found.kind)
+    may_have_arrived = rows.filter(attempts__gt=0).exists()
+    rows.filter(sent_at=None).delete()
+    rows.update(allocation_id=None)
+    return may_have_arrived

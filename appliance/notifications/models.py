@@ -17,7 +17,7 @@ class NotificationKind(models.TextChoices):
     LIFETIME = "lifetime"
     """The lifetime of an allocation ends soon."""
     RECLAIM = "reclaim"
-    """The appliance takes the GPUs back, or has done so."""
+    """The appliance takes the GPUs back, has done so, or does not after all."""
     ALARM = "alarm"
     """An alarm whose definition names the user was raised or cleared."""
 
@@ -29,7 +29,8 @@ PASSWORD = "password"
 class Notification(models.Model):
     """A mail. It is sent once for an allocation and a kind, and again after a failure.
 
-    Mails about alarms have the step of the alarm instead of the allocation.
+    Mails about alarms have the step of the alarm instead of the allocation. Those about an eviction
+    that was withdrawn have none, so that the next one has its mail.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

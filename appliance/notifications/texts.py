@@ -44,6 +44,11 @@ def lifetime(allocation: Allocation, name: str) -> tuple[str, str]:
 
 def reclaim(allocation: Allocation, name: str) -> tuple[str, str]:
     reason = " ".join(allocation.end_reason.split()) or "no reason was given"
+    if allocation.state in RUNNING and allocation.evict_at is None:
+        return (
+            f"{name} keeps its GPUs",
+            f"Your allocation {name} keeps its GPUs: the announced eviction was withdrawn.\n",
+        )
     if allocation.state in RUNNING and allocation.evict_at is not None:
         at = f"{allocation.evict_at:%Y-%m-%d %H:%M:%S} UTC"
         return (

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from appliance.accounts.models import User
-from appliance.allocations import eviction, scheduler
+from appliance.allocations import eviction, lifecycle, scheduler
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.inventory.models import Node
 from appliance.notifications import collection, delivery
@@ -109,6 +109,44 @@ def test_reclaim_is_told_with_its_reason(cast: Cast, client_of: Clients, node: N
     first, second = Notification.objects.order_by("pk")
     assert "loses its GPUs at" in first.subject and "preempted by x" in first.text
     assert "lost its GPUs: no session and no heartbeat" in second.text
+
+
+def withdraw(made: Allocation) -> None:
+    made.refresh_from_db()
+    lifecycle.withdraw_eviction(made, actor="system")
+
+
+def test_eviction_after_a_withdrawn_one_is_told_as_well(
+    cast: Cast, client_of: Clients, node: Node, inbox: Inbox
+) -> None:
+    made = allocate(cast, client_of, node)
+    eviction.evict(allocation_id=made.pk, reason="preempted by x", grace_seconds=60)
+    collection.collect()
+    delivery.deliver()
+    withdraw(made)
+    collection.collect()
+    delivery.deliver()
+    eviction.evict(allocation_id=made.pk, reason="maintenance", grace_seconds=60)
+    collection.collect()
+    delivery.deliver()
+    first, second, third = (message["Subject"] for message in inbox.messages)
+    assert "train loses its GPUs at" in first and second == "Busbar: train keeps its GPUs"
+    assert "train loses its GPUs at" in third
+    assert "maintenance" in inbox.messages[2].get_content()
+
+
+@pytest.mark.parametrize("collects_between", [True, False], ids=["stored", "not read yet"])
+def test_withdrawn_eviction_of_which_no_mail_was_sent_is_not_told(
+    cast: Cast, client_of: Clients, node: Node, collects_between: bool
+) -> None:
+    made = allocate(cast, client_of, node)
+    eviction.evict(allocation_id=made.pk, reason="preempted by x", grace_seconds=60)
+    if collects_between:
+        assert len(told()) == 1
+    withdraw(made)
+    assert told() == []
+    eviction.evict(allocation_id=made.pk, reason="r")
+    assert told() == [("reclaim", "Busbar: train lost its GPUs")]
 
 
 def test_what_the_owner_does_is_not_told(cast: Cast, client_of: Clients, node: Node) -> None:
