@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import User
-from appliance.activity.tasks import task_cancel, task_end, task_start
+from appliance.activity.tasks import task_cancel, task_end, task_log, task_start
 from appliance.allocations.active_allocations import load_sized_partitions
 from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.lifecycle import RESIZE_TASK, emit_event, take_capacity
@@ -112,9 +112,13 @@ def withdraw(allocation: Allocation, size: Size, user: User) -> None:
     before = describe(allocation)
     store_size(allocation, size, requested_at=None)
     message = f"{user.username} withdrew {before}; the size stays {describe(allocation)}."
-    emit_event(allocation, "allocation.resize_requested", message=message, actor=user.username)
-    reason = f"withdrawn by {user.username}"
-    task_cancel(path=allocation.path, kind=RESIZE_TASK, reason=reason)
+    emit_event(allocation, "allocation.resize_withdrawn", message=message, actor=user.username)
+    partitions = load_partitions([allocation.pk]).get(allocation.pk, [])
+    if any(p.resizing for p in partitions):  # `finish` ends the task with the earlier resize
+        task_log(path=allocation.path, kind=RESIZE_TASK, message=message)
+    else:
+        reason = f"withdrawn by {user.username}"
+        task_cancel(path=allocation.path, kind=RESIZE_TASK, reason=reason)
 
 
 def store_size(allocation: Allocation, size: Size, requested_at: datetime | None) -> None:

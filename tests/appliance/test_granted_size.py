@@ -1,4 +1,4 @@
-"""The granted size of a resize that waits, as a resize would state it."""
+"""The granted size of a resize that waits, and the withdrawal by a resize to it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from appliance.accounts.models import User
+from appliance.activity.models import Task
 from appliance.inventory.models import Gpu, Node
 from tests.appliance.conftest import GIB, Cast
-from tests.appliance.test_resizing import Client
+from tests.appliance.test_resizing import Client, kinds, report
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -39,3 +40,19 @@ def test_granted_size_withdraws_a_resize_on_gpus_of_different_memory(
     before = alice.read(pk)["partitions"]
     withdrawn = alice.resize(pk, **waiting["granted_size"])
     assert withdrawn["resize"] is None and withdrawn["partitions"] == before
+
+
+def test_shrink_that_goes_on_after_a_withdrawal_keeps_a_task(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    alice = Client(client_of(cast.alice), add_node(memory_bytes=10 * GIB))
+    pk, _ = alice.allocate(percent=60), alice.allocate(percent=40)
+    alice.resize(pk, percent=40)
+    report(alice.node, {pk: [5 * GIB]})
+    waiting = alice.resize(pk, percent=80)["resize"]
+    assert alice.resize(pk, **waiting["granted_size"])["resize"]["state"] == "shrinking"
+    running = Task.objects.get(kind="allocation.resize", state="running")
+    report(alice.node)
+    assert Task.objects.get(pk=running.pk).state == "succeeded"
+    expected = ["resize_finished", "resize_requested", "resize_requested", "resize_withdrawn"]
+    assert sorted(kinds(pk)) == [*expected, "resized"]

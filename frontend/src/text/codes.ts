@@ -119,6 +119,7 @@ export const codeTexts = {
   "event.allocation.preparing": ["Allocation prepared", "分配准备中"],
   "event.allocation.active": ["Allocation active", "分配生效"],
   "event.allocation.resize_requested": ["Resize requested", "请求调整大小"],
+  "event.allocation.resize_withdrawn": ["Resize withdrawn", "调整大小已撤回"],
   "event.allocation.resized": ["Allocation resized", "分配大小已调整"],
   "event.allocation.resize_finished": ["Resize finished", "调整大小完成"],
   "event.allocation.suspend_requested": ["Suspension requested", "请求挂起"],
