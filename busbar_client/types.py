@@ -1027,7 +1027,8 @@ class Explanation(TypedDict):
     """State."""
     rule: str
     """The rule that keeps the request or the resize in the queue: capacity, limit, quota,
-    reservation, ahead, reclaim or error. Empty if nothing is queued.
+    reservation, ahead, reclaim or error. Empty during a suspension, and if nothing is
+    queued.
     """
     reason: str
     """Why; empty if there is no reason to name."""

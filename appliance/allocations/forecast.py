@@ -79,13 +79,14 @@ def reason_without_start(
     snapshot: SchedulerSnapshot, queued: Sequence[PendingAllocation], allocation_id: UUID
 ) -> str:
     """Return why `expected_start` returns None."""
-    own = snapshot.active.get(allocation_id)
-    if own is None or own.ends_at is None:
-        return "no end time is set"
-    active = snapshot.active.copy()
-    active[allocation_id] = replace(own, ends_at=None)
-    at = expected_start(replace(snapshot, active=active), queued, allocation_id)
-    return "no end time is set" if at is None else "not before it ends itself"
+    own, active = snapshot.active.get(allocation_id), snapshot.active.copy()
+    if own is not None and own.ends_at is not None:
+        active[allocation_id] = replace(own, ends_at=None)
+        if expected_start(replace(snapshot, active=active), queued, allocation_id):
+            return "not before it ends itself"
+    if sum(a.ends_at is not None for a in active.values()) >= MAX_SIMULATED_ENDS:
+        return f"not before the next {MAX_SIMULATED_ENDS} end"
+    return "the known end times do not suffice"
 
 
 def try_start(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Start | None:

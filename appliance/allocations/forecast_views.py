@@ -38,7 +38,8 @@ class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     rule = serializers.CharField(
         allow_blank=True,
         help_text="The rule that keeps the request or the resize in the queue: capacity, limit, "
-        "quota, reservation, ahead, reclaim or error. Empty if nothing is queued.",
+        "quota, reservation, ahead, reclaim or error. Empty during a suspension, and if nothing is "
+        "queued.",
     )
     reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(
@@ -92,6 +93,9 @@ class AllocationExplanationView(ApplianceView):
                     snapshot, requests, allocation.pk
                 )
             alternatives = forecast.alternatives(usable(snapshot, allocation), pending)
+        elif allocation.waiting_reason:
+            ends = allocation.evict_at is not None
+            expected_start_reason = "it ends before" if ends else "not while the reason holds"
         explanation = {
             "state": allocation.state,
             "rule": allocation.waiting_rule,

@@ -45,12 +45,12 @@ def explain(
     explanation = api.request("GET", path)
     if print_structured(explanation, output):
         return
-    if not explanation["rule"]:
+    if not explanation["reason"]:
         typer.echo(f"The allocation is not queued. State: {explanation['state']}")
         return
-    typer.echo(f"{explanation['rule']}: {explanation['reason']}")
+    typer.echo(": ".join(filter(None, (explanation["rule"], explanation["reason"]))))
     at = explanation["expected_start_at"] and f"{cell(explanation, 'expected_start_at')} UTC"
-    why = explanation.get("expected_start_reason") or "no end time is set"  # older appliances
+    why = explanation.get("expected_start_reason", "no end time is set")  # older appliances
     typer.echo(f"Expected to start: {at or f'unknown ({why})'}")
     if explanation["alternatives"]:
         typer.echo("Alternatives that would start immediately:")
