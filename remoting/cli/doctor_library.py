@@ -25,6 +25,7 @@ OLD_SYSTEM = re.compile(r"GLIBC|musl|Error loading|Error relocating")
 KEEP_THE_LIBRARY = (
     run_command.HOW_TO_KEEP_THE_LIBRARY[:1].upper() + run_command.HOW_TO_KEEP_THE_LIBRARY[1:] + "."
 )
+REMOVE_OR_MOVE = "Remove {} from LD_LIBRARY_PATH, or name it behind {}."
 
 
 def command_of(mode: str) -> list[str]:
@@ -112,7 +113,8 @@ def fix_of_absent_library() -> str:
 def lacks_environment() -> bool:
     """Return whether `busbar run` has started this process, and its variables were removed since.
 
-    The descriptor of the ticket is left then, unless sudo or a service has closed it.
+    The descriptor of the ticket is left then, unless sudo, a service or Python's subprocess has
+    closed it.
     """
     return not is_inside() and any(map(is_ticket, Path("/proc/self/fd").iterdir()))
 
@@ -156,24 +158,26 @@ def fix_of_library(found: Mapping[str, Any], library: Path) -> str:
         )
     if OLD_SYSTEM.search(error):
         return "Use a container or machine with Debian 12, Ubuntu 22.04 or newer."
-    if folder := folder_of_search_path(found):
-        return (
-            f"Remove {folder} from LD_LIBRARY_PATH, or name it last:"
-            f" LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{folder}"
-        )
+    if fix := fix_of_search_path(found, library):
+        return fix
     if os.environ.get("LD_PRELOAD") and "library" in found:
         return f"Unset LD_PRELOAD ({os.environ['LD_PRELOAD']}), or remove {LIBRARY} from it."
     return KEEP_THE_LIBRARY if is_inside() else INSTALL_AGAIN
 
 
-def folder_of_search_path(found: Mapping[str, Any]) -> str:
-    """Return the folder of LD_LIBRARY_PATH with the library that was found; empty if none has it.
+def fix_of_search_path(found: Mapping[str, Any], library: Path) -> str:
+    """Return what to do about LD_LIBRARY_PATH; empty if the client library comes first in it.
 
-    Outside of `busbar run` none is at fault: its programs find the client library before.
+    Outside of `busbar run` nothing is to do: its programs find the client library before.
     """
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":") if is_inside() else []
-    libraries = ((folder, Path(folder) / LIBRARY) for folder in folders if folder)
-    return next((folder for folder, library in libraries if is_library(found, library)), "")
+    if not is_inside():
+        return ""
+    folders = [Path(f) for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f]
+    if library.parent not in folders:
+        return KEEP_THE_LIBRARY
+    before = folders[: folders.index(library.parent)]
+    hiding = (folder for folder in before if is_library(found, folder / LIBRARY))
+    return next((REMOVE_OR_MOVE.format(f, library.parent) for f in hiding), "")
 
 
 def own_driver() -> str:

@@ -25,7 +25,7 @@ from remoting.cli.doctor_appliance import (
     version_finding,
 )
 from remoting.cli.doctor_finding import Finding, failed
-from remoting.cli.doctor_library import fix_of_library, run_probe
+from remoting.cli.doctor_library import KEEP_THE_LIBRARY, fix_of_library, run_probe
 from remoting.cli.doctor_network import Attempt
 from remoting.cli.doctor_nodes import (
     Node,
@@ -39,6 +39,8 @@ from remoting.cli.doctor_projects import projects_finding
 from tests.unit.test_every_command import certificate
 from tests.unit.tls_server import tls_server
 
+CLIENT = "/opt/busbar"
+"""Folder of the client library."""
 CLOSED = ("127.0.0.1", 9)
 NOT_YET_VALID, OTHER_ADDRESS, OTHER_ISSUER = 9, 64, 19
 
@@ -154,16 +156,29 @@ def test_library_that_cannot_be_loaded_has_a_remedy(error: str, fix: str) -> Non
     assert fix in fix_of_library({"error": error}, Path("/opt/busbar/libcuda.so.1"))
 
 
-def test_other_library_of_the_search_path_is_not_blamed_on_the_preloaded_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("folders", "fix"),
+    [
+        (
+            ["/absent", "OTHER", CLIENT],
+            f"Remove OTHER from LD_LIBRARY_PATH, or name it behind {CLIENT}.",
+        ),
+        (["OTHER"], KEEP_THE_LIBRARY),
+        ([CLIENT, "OTHER"], "Unset LD_PRELOAD (/opt/preloaded/libcuda.so.1)"),
+    ],
+    ids=["before the client", "in place of the client", "behind the client"],
+)
+def test_folder_of_another_library_is_blamed_only_if_it_hides_that_of_the_client(
+    folders: list[str], fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "libcuda.so.1"
     other.touch()
+    path = ":".join(folders).replace("OTHER", str(tmp_path))
     monkeypatch.setenv("BUSBAR_TICKET_FILE", "/proc/1/fd/100")
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"/absent:{tmp_path}:/opt/busbar")
-    monkeypatch.setenv("LD_PRELOAD", "/opt/no-nvjitlink/libnvJitLink.so.13")
-    fix = fix_of_library({"library": str(other)}, Path("/opt/busbar/libcuda.so.1"))
-    assert fix.startswith(f"Remove {tmp_path} from LD_LIBRARY_PATH")
+    monkeypatch.setenv("LD_LIBRARY_PATH", path)
+    monkeypatch.setenv("LD_PRELOAD", "/opt/preloaded/libcuda.so.1")
+    found = fix_of_library({"library": str(other)}, Path(CLIENT) / "libcuda.so.1")
+    assert found.startswith(fix.replace("OTHER", str(tmp_path)))
 
 
 @pytest.mark.parametrize(
