@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ HOW_TO_KEEP_THE_LIBRARY = (
     "look for a script that replaces LD_LIBRARY_PATH or clears the environment: keep the old value,"
     " as in LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH"
 )
+EndReason = Callable[[], str]
+"""Returns why the program must end, as a sentence; empty, like `str`, if it need not."""
 INSTALLED_LIBRARIES = "libraries/client"
 """Folder of the client library beside this package, where a package of the client installed it."""
 
@@ -164,12 +167,12 @@ def ending_of(allocation: dict[str, Any]) -> str:
 
 
 def wait_until_active(
-    api: Api, allocation: dict[str, Any], timeout_seconds: float | None
+    api: Api, allocation: dict[str, Any], timeout_seconds: float | None, end_reason: EndReason
 ) -> dict[str, Any]:
     """Poll until the allocation is active and return it. Renews its lease; prints each reason once.
 
     Raises:
-        ApiError: the timeout expired, or the allocation ended.
+        ApiError: the timeout expired, the allocation ended, or `end_reason` returned a text.
     """
     started, reason, renewed = time.monotonic(), "", 0.0
     while allocation["state"] in ("queued", "preparing"):
@@ -182,6 +185,8 @@ def wait_until_active(
                 EXIT_TIMEOUT,
             )
         sleep(POLL_SECONDS)
+        if ended := end_reason():
+            raise ApiError(ended)
         try:
             if time.monotonic() - renewed > HEARTBEAT_SECONDS:
                 renewed = time.monotonic()
@@ -251,19 +256,22 @@ def run(
     """
     if allocation_id:
         return run_on_existing(api, allocation_id, command, timeout_seconds=timeout_seconds)
+    server = JupyterServer()
     check_program(command[0])
     with signals_blocked():
-        return run_and_release(api, create(api, command, request), command, timeout_seconds)
+        allocation = create(api, command, request)
+        return run_and_release(api, allocation, command, timeout_seconds, server.end)
 
 
 def run_on_existing(
     api: Api, allocation_id: str, command: list[str], *, timeout_seconds: float | None
 ) -> int:
     """Run a program on an allocation that is not released. Return its exit code."""
+    server = JupyterServer()
     check_program(command[0])
     with signals_blocked():
         allocation = api.request("GET", f"allocations/{allocation_id}")
-        return run_on_allocation(api, allocation, command, timeout_seconds)
+        return run_on_allocation(api, allocation, command, timeout_seconds, server.end)
 
 
 def run_detached(
@@ -293,10 +301,14 @@ def create(api: Api, command: list[str], request: dict[str, Any]) -> dict[str, A
 
 
 def run_and_release(
-    api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
+    api: Api,
+    allocation: dict[str, Any],
+    command: list[str],
+    timeout_seconds: float | None,
+    end_reason: EndReason = str,
 ) -> int:
     try:
-        return run_on_allocation(api, allocation, command, timeout_seconds)
+        return run_on_allocation(api, allocation, command, timeout_seconds, end_reason)
     finally:
         release(api, allocation["id"])
 
@@ -311,23 +323,26 @@ def check_program(name: str) -> None:
 
 
 def run_on_allocation(
-    api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
+    api: Api,
+    allocation: dict[str, Any],
+    command: list[str],
+    timeout_seconds: float | None,
+    end_reason: EndReason = str,
 ) -> int:
     keeper = LeaseKeeper(api, allocation["id"], TicketFile())
-    server = JupyterServer()
     try:
-        wait_until_active(api, allocation, timeout_seconds)
+        wait_until_active(api, allocation, timeout_seconds, end_reason)
         tickets = keeper.write_ticket()["tickets"]
         env = environment(keeper.file.path, any(t["software"] for t in tickets))
         keeper.start()
         descriptors = [keeper.file.descriptor]
-        code = supervise(command, env, lambda: keeper.ended or server.end(), descriptors)
+        code = supervise(command, env, lambda: keeper.ended or end_reason(), descriptors)
     finally:
         keeper.stop()
-    if code and not keeper.ended:
+    if code and not (keeper.ended or end_reason()):
         keeper.renew_once_more()  # it may have failed because the allocation had ended
-    if keeper.ended:
-        print(f"busbar: {keeper.ended}", file=sys.stderr)
+    if ended := keeper.ended or end_reason():
+        print(f"busbar: {ended}", file=sys.stderr)
     elif code < FIRST_SIGNAL_CODE and not keeper.file.was_read():
         print((FAILED_UNUSED if code else UNUSED) + HOW_TO_KEEP_THE_LIBRARY, file=sys.stderr)
     return code

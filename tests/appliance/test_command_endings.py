@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from django.conf import settings
 from appliance.allocations.eviction import evict
 from appliance.allocations.models import Allocation
 from remoting.cli import run_command
-from remoting.cli.api import Api
+from remoting.cli.api import Api, ApiError
 from remoting.cli.run_command import LeaseKeeper, ending_of
 from remoting.cli.ticket_file import TicketFile
 from tests.appliance.commands_in_process import Busbar, InProcessApi
@@ -107,3 +108,22 @@ def test_nothing_is_renewed_after_the_end(monkeypatch: pytest.MonkeyPatch) -> No
 def test_end_without_a_reason_has_the_state() -> None:
     row = {"end_reason": "", "state": "released", "ended_at": None, "active_at": "2026"}
     assert ending_of(row) == "The allocation ended: it is released."
+
+
+def test_end_of_the_jupyter_server_while_it_is_requested_ends_the_allocation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parent, sent = [7], list[str]()
+
+    class SlowApi:
+        def request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+            parent[0] = 1
+            sent.append(f"{method} {path}")
+            return {"id": "x", "state": "queued", "waiting_reason": "", "lifetime_seconds": None}
+
+    monkeypatch.setenv("JPY_PARENT_PID", "7")
+    monkeypatch.setattr(os, "getppid", lambda: parent[0])
+    monkeypatch.setattr(os, "getsid", lambda _: os.getpid())
+    with pytest.raises(ApiError, match="The Jupyter server has ended"):
+        run_command.run(cast("Api", SlowApi()), ["true"], request={}, timeout_seconds=60)
+    assert sent == ["POST allocations", "DELETE allocations/x"]

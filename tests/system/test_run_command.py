@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ OUR_VARIABLES = {
     "TRITON_PTXAS_BLACKWELL_PATH",
     "TRITON_PTXAS_PATH",
 }
+AS_JUPYTER = "JPY_PARENT_PID=$$ setsid"
 REPORT_SIGNALS = """
 import os, signal, sys
 def report(number, _):
@@ -160,17 +162,68 @@ def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
     assert "busbar: " in errors
 
 
-def test_program_ends_with_the_jupyter_server_that_has_started_it(settled: Pool) -> None:
-    run = (BUSBAR, "run", "-p", "5", "--", sys.executable, "-c", REPORT_SIGNALS)
-    server = subprocess.Popen(
-        ["sh", "-c", 'JPY_PARENT_PID=$$ "$@" & wait', "sh", *run],
-        env=os.environ | {"BUSBAR_CONTEXT": str(settled.context)},
+@contextmanager
+def started_by_shell(
+    pool: Pool, before: str, percent: int, *command: str
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start `busbar run` from a shell that waits for it. `before` precedes the command there.
+
+    Yields the shell, which shows what both print, and a descriptor of the command's process.
+    """
+    run = (BUSBAR, "run", "-p", str(percent), "--", *command)
+    shell = subprocess.Popen(
+        ["sh", "-c", f'{before} "$@" & echo $!; wait', "sh", *run],
+        env=os.environ | {"BUSBAR_CONTEXT": str(pool.context)},
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert next_line(server) == "ready"
-    server.kill()
-    assert server.communicate(timeout=EVENT_SECONDS)[0] == ""  # its end: no process holds it
+    process = os.pidfd_open(int(next_line(shell)))
+    try:
+        yield shell, process
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        os.close(process)
+        shell.kill()
+        shell.wait()
+
+
+def test_program_ends_with_the_jupyter_server_that_has_started_it(settled: Pool) -> None:
+    program = (sys.executable, "-c", REPORT_SIGNALS)
+    with started_by_shell(settled, AS_JUPYTER, 5, *program) as (server, _):
+        assert next_line(server) == "ready"
+        server.kill()
+        printed = server.communicate(timeout=EVENT_SECONDS)[0]  # its end: no process holds it
+    assert printed == "busbar: The Jupyter server has ended.\n"
+
+
+def test_queued_request_ends_with_the_jupyter_server_that_has_started_it(settled: Pool) -> None:
+    whole = [settled.start(100, "sh", "-c", "echo started; exec sleep 600") for _ in range(2)]
+    assert [next_line(program) for program in whole] == ["started"] * 2
+    with started_by_shell(settled, AS_JUPYTER, 100, "true") as (server, _):
+        settled.wait("the queue", lambda: bool(settled.api.items("allocations", state="queued")))
+        server.kill()
+        printed = server.communicate(timeout=EVENT_SECONDS)[0]
+    assert printed.endswith("busbar: The Jupyter server has ended.\n")
+    assert not settled.api.items("allocations", state="queued")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["setsid", f"JPY_PARENT_PID={os.getpid()} setsid", "JPY_PARENT_PID=$$"],
+    ids=["no server", "another process", "no kernel"],
+)
+def test_program_outlives_a_parent_that_is_no_jupyter_server(settled: Pool, before: str) -> None:
+    signals = (signal.SIGUSR1, signal.SIGUSR2)
+    program = (sys.executable, "-c", REPORT_SIGNALS, *(str(int(s)) for s in signals))
+    with started_by_shell(settled, before, 5, *program) as (parent, run):
+        assert next_line(parent) == "ready"
+        parent.kill()
+        parent.wait(EVENT_SECONDS)
+        for number in signals:  # behind the first one, the command has looked for its parent
+            signal.pidfd_send_signal(run, number)
+            assert next_line(parent) == str(int(number))
 
 
 @pytest.mark.long
