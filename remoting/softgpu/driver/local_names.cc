@@ -149,12 +149,34 @@ class RegisterSets {
   std::vector<size_t> outer_;  // for each open block the number of sets outside of it
 };
 
+// The words that begin a statement of a function, behind its guard: opcodes and labels.
+class StatementBegins {
+ public:
+  // Must be called with all words in order.
+  bool contain(std::string_view word) {
+    bool is_first = std::exchange(next_is_first_, false);
+    if (word == "{") next_is_first_ = is_first || (!braces_ && last_ != "=");
+    if (word == ";" || word == ":" || word == "}") next_is_first_ = true;
+    if (in_guard_ && word != "!") in_guard_ = false, next_is_first_ = true;
+    if (word == "@") in_guard_ = true;
+    braces_ += (word == "{") - (word == "}");
+    last_ = word;
+    return is_first;
+  }
+
+ private:
+  bool next_is_first_ = false, in_guard_ = false;
+  int braces_ = 0;
+  std::string_view last_;
+};
+
 using NewNames = std::map<std::string_view, std::string>;
 
 std::string renamed(std::string_view text, const NewNames& names) {
   std::string out;
   WordReader reader(text);
   RegisterSets sets;
+  StatementBegins begins;
   size_t copied = 0;
   bool of_target = false;  // in the list of .target, as the word debug
   std::string_view before, word = reader.next(), behind;
@@ -163,8 +185,10 @@ std::string renamed(std::string_view text, const NewNames& names) {
     size_t from = (size_t)(word.data() - text.data());
     sets.read(word);
     of_target = word == ".target" || (of_target && word[0] != '.');
+    bool is_opcode = begins.contain(word) && behind != ":";
     auto name = names.find(word);
-    if (name == names.end() || of_target || sets.contain(word) || has_other_meaning(before, behind))
+    if (name == names.end() || of_target || is_opcode || sets.contain(word) ||
+        has_other_meaning(before, behind))
       continue;
     out.append(text.substr(copied, from - copied)).append(name->second);
     copied = from + word.size();
