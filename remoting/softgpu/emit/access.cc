@@ -23,17 +23,13 @@ struct Base {
   const ptx::Variable* variable = nullptr;  // null: a register or a number
 };
 
-std::string base_register(const FunctionScope& scope, const std::string& name, Space space) {
-  Expr r = scope.reg(name);
-  return r.type.bits == 32 ? whole_address(space, r) : r.text;
-}
-
 Base base_of(const FunctionScope& scope, const Operand& where, Space space) {
   Base base;
   if (where.elements.empty()) return base;
   const std::string& name = where.elements[0].name;
   if (scope.is_register(name)) {
-    base.value = base_register(scope, name, space);
+    Expr r = scope.reg(name);
+    base.value = r.type.bits == 32 ? whole_address(space, r) : r.text;
     return base;
   }
   base.variable = scope.variable(name);
@@ -113,7 +109,7 @@ CheckedRange Access::group(Code& out, const std::string& name, const FunctionSco
   if (__builtin_sub_overflow(extent.high, extent.low, &span) || span < 0 || span > kMaxGroupBytes)
     throw std::out_of_range("a group of accesses is too large");
   span += extent.bytes;
-  std::string base = base_register(scope, extent.base, extent.space);
+  std::string base = scope.reg(extent.base).text;
   std::string low = hex((uint64_t)extent.low, 64);
   if (extent.space == Space::shared)
     out.add("Access {} = group_shared(c, &k, (u32){} + (u32){}, {}, {})", name, base, low, span,
