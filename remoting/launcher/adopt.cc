@@ -30,7 +30,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   }
   s.exit_pipe = -1;
   s.kill_at_ms = 0;
-  s.ended_boottime = 0;
+  s.ended_seconds = 0;
   s.violations = -1;
   s.pidfd = open_pidfd((pid_t)s.record.pid);
   // The descriptor is opened first: a later process with this pid has another start time. A process

@@ -35,10 +35,14 @@ constexpr int64_t kEndMs = 2000;              // a session that has not ended by
 constexpr int kEndPollMs = 10;
 constexpr uint64_t kNoStatusSeconds = 10;  // longer: the spawner is stopped
 
-uint64_t boottime_seconds() {
+uint64_t seconds_of(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_BOOTTIME, &t);
+  clock_gettime(clock, &t);
   return (uint64_t)t.tv_sec;
+}
+
+uint64_t boottime_seconds() {
+  return seconds_of(CLOCK_BOOTTIME);
 }
 }  // namespace
 
@@ -178,9 +182,9 @@ bool Sessions::has_exited(Session& s, std::string& reason) {
   if (!has_ended(s.pidfd)) return false;
   std::optional<int> status;
   if (!read_status(s.exit_pipe, status) && !*s.record.reason) {
-    uint64_t now = boottime_seconds();
-    if (!s.ended_boottime) s.ended_boottime = (uint32_t)now;
-    if (now < s.ended_boottime + kNoStatusSeconds) return false;
+    uint64_t now = seconds_of(CLOCK_MONOTONIC);  // the spawner stands still with this machine
+    if (!s.ended_seconds) s.ended_seconds = (uint32_t)now;
+    if (now < s.ended_seconds + kNoStatusSeconds) return false;
   }
   reason =
       reason_of_end(status, s.record.reason, s.record.state == (uint32_t)SessionState::running);

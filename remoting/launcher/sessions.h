@@ -38,7 +38,7 @@ struct Session {
   int32_t pidfd = -1;            // in memory only
   int32_t exit_pipe = -1;        // gets the exit status, in memory only
   int32_t violations = -1;       // descriptor of launcher/violations.h, in memory only
-  uint32_t ended_boottime = 0;   // when its exit status was first missing, in memory only
+  uint32_t ended_seconds = 0;    // CLOCK_MONOTONIC when its exit status was first missing
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
