@@ -112,7 +112,7 @@ void Link::fail(CUresult error, const std::string& reason) {
   uint32_t none = 0;
   if (error_.compare_exchange_strong(none, error) && !reason.empty() && !closing_)
     // Not through stderr: a thread that waits for this one may hold its lock.
-    dprintf(STDERR_FILENO, "busbar: node %s: %s\n", node_id_.c_str(), reason.c_str());
+    dprintf(STDERR_FILENO, "busbar: node %s: %s\n", node_name_.c_str(), reason.c_str());
   if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) records_->close();
   wake_waiters();
   want_memory();  // the thread that answers is to end

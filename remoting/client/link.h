@@ -162,7 +162,6 @@ class Link {
   bool is_session(const uint8_t* id) const {
     return !__builtin_memcmp(id, session_id_, sizeof session_id_);
   }
-  const std::string& node_id() const { return node_id_; }
 
  private:
   // link_open.cc
@@ -268,7 +267,7 @@ class Link {
   std::atomic<bool> closing_{false};
   std::atomic<uint32_t> memory_wanted_{0};  // futex word: times that a thread is to answer
   std::atomic<int> threads_{0};
-  std::string node_id_;
+  std::string node_name_;
   Endpoint endpoint_;
   transport::Secret session_key_{};
   ReplyOrder order_;

@@ -45,7 +45,7 @@ bool send_ticket(int fd, const std::string& ticket) {
 bool Link::open(const NodeTicket& node, const transport::Secret& private_key,
                 const std::vector<uint64_t>& free_addresses, std::string& description,
                 std::string& error) {
-  node_id_ = node.node_id;
+  node_name_ = node.node_name;
   transport::Secret key;
   if (!transport::derive_opening_key(private_key, node.node_key, node.ticket.data(),
                                      node.ticket.size(), key)) {

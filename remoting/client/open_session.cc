@@ -86,7 +86,7 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   };
   if (!link->open(node, file.private_key, free_addresses, description, error)) {
     release_arena_addresses(free_addresses);
-    std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), error.c_str());
+    std::fprintf(stderr, "busbar: node %s: %s\n", node.node_name.c_str(), error.c_str());
     return CUDA_ERROR_NO_DEVICE;
   }
   CUresult r = read_devices(s, link.get(), (uint32_t)s->links.size(), description, free_addresses);

@@ -158,7 +158,7 @@ static void parse(const std::string& text, TicketFile& out) {
       read_key(words, out.private_key);
     } else if (word == "node") {
       out.nodes.emplace_back();
-      words >> out.nodes.back().node_id;
+      std::getline(words >> std::ws, out.nodes.back().node_name);
     } else if (word == "endpoint" && !out.nodes.empty()) {
       Endpoint e;
       words >> e.address >> e.port;

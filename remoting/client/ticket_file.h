@@ -17,7 +17,7 @@ struct Endpoint {
 };
 
 struct NodeTicket {
-  std::string node_id, ticket;
+  std::string node_name, ticket;
   transport::Secret node_key{};     // X25519, public
   std::vector<Endpoint> endpoints;  // in the order in which to try them
 };

@@ -131,7 +131,8 @@ def test_program_that_fails_because_its_allocation_had_ended_is_told_so(
     with settled.short_lease():
         settled.wait("the end", lambda: settled.api.request("GET", path)["state"] == "released")
     (tmp_path / "go").touch()
-    assert program.stderr is not None and "busbar: node" in program.stderr.readline()
+    node = settled.api.items("nodes")[0]["name"]
+    assert program.stderr is not None and f"busbar: node {node}: " in program.stderr.readline()
     program.send_signal(signal.SIGCONT)
     code, _, err = settled.finish(program)
     assert code == 1 and "no session and no heartbeat" in err, err

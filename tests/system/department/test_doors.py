@@ -267,7 +267,7 @@ def run_with_ticket(folder: Path, answer: dict[str, Any], key: X25519PrivateKey)
     """Run a program with tickets and a client key. Returns its exit status."""
     lines = [f"key {base64.b64encode(key.private_bytes_raw()).decode()}"]
     for t in answer["tickets"]:
-        lines.append(f"node {t['node_id']}")
+        lines.append(f"node {t['node']}")
         lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
         lines += [f"node_key {t['node_key']}", f"ticket {t['ticket']}"]
     file = folder / uuid.uuid4().hex
