@@ -86,5 +86,5 @@ def remote_findings(context: rest.Context, allocation: str) -> Iterator[Finding]
     if allocation:
         yield from allocation_findings(api, allocation)
         return
-    yield from all_nodes_findings(api)
-    yield from own_end_findings(api) if is_inside() else running_allocation_findings(api)
+    tried = yield from all_nodes_findings(api)
+    yield from own_end_findings(api) if is_inside() else running_allocation_findings(api, tried)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -54,20 +54,25 @@ def nodes_of(rows: Sequence[Mapping[str, Any]], name: str) -> list[Node]:
     ]
 
 
-def all_nodes_findings(api: Api) -> Iterator[Finding]:
-    """Yield the findings of the nodes that this account may view, a few of many."""
+def all_nodes_findings(api: Api) -> Generator[Finding, None, frozenset[str]]:
+    """Yield the findings of the nodes that this account may view, a few of many.
+
+    Return the names of those that were tried.
+    """
     try:
         rows = [row for row in api.items("nodes") if is_usable(row)]
     except ApiError as error:
         yield not_listed("node port", error)
-        return
+        return frozenset()
     if not rows:
         text = "There is no node that this account may use and that the appliance reaches."
         yield Finding("node port", WARNING, text, "Ask an administrator: busbar node list")
-        return
-    yield from port_findings(nodes_of(rows[:MAX_NODES], "name"))
+        return frozenset()
+    nodes = nodes_of(rows[:MAX_NODES], "name")
+    yield from port_findings(nodes)
     if len(rows) > MAX_NODES:
         yield Finding("node port", OK, f"{len(rows) - MAX_NODES} more nodes were not tried.")
+    return frozenset(node.name for node in nodes)
 
 
 def not_listed(check: str, error: ApiError) -> Finding:
@@ -139,8 +144,13 @@ def allocation_findings(api: Api, given: str) -> Iterator[Finding]:
     yield from ticket_findings(api, row, measures=True)
 
 
-def ticket_findings(api: Api, row: Mapping[str, Any], *, measures: bool) -> Iterator[Finding]:
-    """Yield findings of an allocation. A suspended one is not measured: that would resume it."""
+def ticket_findings(
+    api: Api, row: Mapping[str, Any], *, measures: bool, tried: Set[str] = frozenset()
+) -> Iterator[Finding]:
+    """Yield findings of an allocation. A suspended one is not measured: that would resume it.
+
+    Ports of nodes with the names `tried` are left out.
+    """
     if row["state"] in ("queued", "preparing"):
         fix = f"Wait for it. The reason: busbar explain {row['id']}"
         yield Finding("ticket", WARNING, f"Allocation {shown_name(row)} is {row['state']}.", fix)
@@ -155,7 +165,7 @@ def ticket_findings(api: Api, row: Mapping[str, Any], *, measures: bool) -> Iter
         nodes = nodes_of(tickets, "node")
         names = ", ".join(node.name for node in nodes)
         yield Finding("ticket", OK, f"Allocation {shown_name(row)} has tickets for {names}.")
-        ports = list(port_findings(nodes))
+        ports = list(port_findings([node for node in nodes if node.name not in tried]))
         yield from ports
         if measures and row["state"] == "active" and all(p.state != FAILED for p in ports):
             environment = run_command.environment(
@@ -170,8 +180,11 @@ def shown_name(row: Mapping[str, Any]) -> str:
     return f"{row['name']} ({row['id'][:13]})" if row["name"] else str(row["id"])
 
 
-def running_allocation_findings(api: Api) -> Iterator[Finding]:
-    """Yield findings of the newest active allocation of the caller, if there is one."""
+def running_allocation_findings(api: Api, tried: Set[str]) -> Iterator[Finding]:
+    """Yield findings of the newest active allocation of the caller, if there is one.
+
+    Ports of nodes with the names `tried` are left out.
+    """
     try:
         username = api.request("GET", "me")["username"]
         rows = [a for a in api.items("allocations", state="active") if a["owner"] == username]
@@ -179,7 +192,7 @@ def running_allocation_findings(api: Api) -> Iterator[Finding]:
         yield not_listed("ticket", error)
         return
     if rows:
-        yield from ticket_findings(api, rows[0], measures=False)
+        yield from ticket_findings(api, rows[0], measures=False, tried=tried)
 
 
 def own_end_findings(api: Api) -> Iterator[Finding]:
