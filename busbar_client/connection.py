@@ -61,11 +61,13 @@ class Connection:
     """Requests to an appliance. Methods block. Not thread-safe while it follows a new CA.
 
     `ca_pem` has the certificates of the appliance's CA; no other server is trusted. Subclasses
-    replace `problem`, `unreachable`, `silent`, `misused`, `decoded` and `authorities_changed`.
+    replace `remedy`, `problem`, `unreachable`, `misused`, `decoded` and `authorities_changed`.
     """
 
     repeatable: ClassVar[re.Pattern[str]] = re.compile("(?!)")
     """Paths of the POSTs that honour an Idempotency-Key."""
+    remedy: ClassVar[str] = ""
+    """Sentence behind the error of a request without a response."""
 
     def __init__(
         self, url: str, token: str, ca_pem: str, *, timeout_seconds: float = TIMEOUT_SECONDS
@@ -284,7 +286,11 @@ class Connection:
     def silent(self, error: Exception) -> Exception:
         """Return the error of a request without a response."""
         url = str(self._client.base_url).removesuffix("/api/v1/")
-        return self.unreachable(f"The appliance at {url} does not respond: {error}")
+        found = str(error).removesuffix(".")  # some of httpx have a full stop
+        text = f"The appliance at {url} does not respond: {found}"
+        if "CERTIFICATE_VERIFY_FAILED" in found:
+            text = f"The certificate of {url} is not trusted: {found}"
+        return self.unreachable(f"{text}.{self.remedy}")
 
     def misused(self, detail: str) -> Exception:
         """Return the error of a request that is not sent."""

@@ -255,6 +255,7 @@ def refused_values() -> Iterator[None]:
 class Api(Client):
     """Connection of the commands. Methods block; they raise ApiError or ApplianceUnreachable."""
 
+    remedy = " Find the cause with: busbar doctor"
     trace: Callable[[str], None] | None = None
     """Called with each request as a curl command."""
 
@@ -364,14 +365,6 @@ class Api(Client):
 
     def unreachable(self, detail: str, code: str = "") -> Exception:
         return ApplianceUnreachable(detail, code=code)
-
-    def silent(self, error: Exception) -> Exception:
-        found = without_stop(error)
-        url = self._context.url
-        text = f"The appliance at {url} does not respond: {found}"
-        if "CERTIFICATE_VERIFY_FAILED" in found:
-            text = f"The certificate of {url} is not trusted: {found}"
-        return ApplianceUnreachable(f"{text}. Find the cause with: busbar doctor")
 
     def misused(self, detail: str) -> Exception:
         return ApiError(detail, EXIT_USAGE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from busbar_client import Client, Unreachable
 from remoting.cli.api import (
     Api,
     ApiError,
@@ -101,6 +102,11 @@ def test_certificate_that_is_not_trusted_is_no_silent_appliance(tmp_path: Path) 
         other = replace(context, ca_pem=certificate().decode())
         with pytest.raises(ApplianceUnreachable, match=r"^The certificate of .* is not trusted: "):
             Api(other).request("GET", "me")
+        with (
+            Client(other.url, other.token, other.ca_pem) as client,
+            pytest.raises(Unreachable, match=r"^The certificate of .* is not trusted: "),
+        ):
+            client.send("GET", "me")
 
 
 def test_logout_deletes_the_credentials_of_an_appliance_that_does_not_respond() -> None:
