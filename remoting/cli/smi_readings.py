@@ -70,8 +70,10 @@ def program_name(pid: int) -> str:
 
 
 def processes_of(handle: Any) -> tuple[Process, ...]:
+    """Return the other programs on a GPU: this one has a session to read it."""
     found = value_of(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
-    return tuple(Process(p.pid, program_name(p.pid), p.usedGpuMemory) for p in found)
+    others = (p for p in found if p.pid != os.getpid())
+    return tuple(Process(p.pid, program_name(p.pid), p.usedGpuMemory) for p in others)
 
 
 def read_gpu(index: int) -> Gpu:

@@ -99,6 +99,7 @@ def test_smi_shows_the_partition(
     (gpu,) = {(g["model"], g["memory_bytes"]) for g in pool.api.items("gpus")}
     mib = gpu[1] * 25 // 100 // (2 << 20) * 2
     assert f"MiB / {mib}MiB" in done.stdout
+    assert "No running processes found" in done.stdout  # not the command itself
     assert f"GPU 0: {gpu[0]} (UUID: GPU-" in done.stdout
     assert "index, name, memory.total [MiB], utilization.gpu [%]" in done.stdout
     assert f"0, {gpu[0]}, {mib} MiB, " in done.stdout
