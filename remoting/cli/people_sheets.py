@@ -11,7 +11,7 @@ from remoting.cli.people_commands import GROUPS, ROLES, USERS, binding_app, with
 from remoting.cli.project_commands import DEPARTMENTS, PROJECTS
 from remoting.cli.sheet import Related, Row, page, print_sheet
 from remoting.cli.token_commands import FIELDS as TOKEN_FIELDS
-from remoting.cli.token_commands import token_app
+from remoting.cli.token_commands import TokenName, token_app
 
 BINDINGS = ("role", "user", "group", "place", "id")
 ALLOCATIONS = ("name", "owner", "state", "pool", "gpu_count", "percent", "id")
@@ -124,14 +124,14 @@ def department_show(api: rest.Api, department: Row) -> list[Related]:
 
 
 @token_app.command("show")
-def token_show(token_id: str, output: Output = "table") -> None:
+def token_show(token: TokenName, output: Output = "table") -> None:
     """Show a token without its secret: scopes, networks, end and last use, and its uses."""
     api = client()
-    token_id = id_of(api, "tokens", token_id)
-    token = api.request("GET", f"tokens/{token_id}")
+    token_id = id_of(api, "tokens", token)
+    found = api.request("GET", f"tokens/{token_id}")
     made = Related(
         "Tokens that it has made",
         ("name", "scopes", "expires_at", "id"),
         lambda: page(api, "tokens", made_with_id=token_id),
     )
-    print_sheet(f"Token {token['name']}", token, TOKEN_FIELDS[1:], [made], output)
+    print_sheet(f"Token {found['name']}", found, TOKEN_FIELDS[1:], [made], output)

@@ -13,6 +13,9 @@ from remoting.cli.object_ids import id_of
 from remoting.cli.output import Output, client, show, show_one
 
 token_app = typer.Typer(no_args_is_help=True, help="Manage API tokens of programs.")
+TokenName = Annotated[
+    str, typer.Argument(help="Id of the token, 8 or more of its first characters, or a name.")
+]
 COLUMNS = ["name", "user", "scopes", "networks", "expires_at", "last_used_at", "id"]
 FIELDS = [*COLUMNS[:-1], "last_used_address", "created_at", "id"]
 
@@ -66,10 +69,7 @@ def token_create(
 
 @token_app.command("revoke")
 def token_revoke(
-    token: Annotated[
-        str,
-        typer.Argument(help="Id of the token, 8 or more of its first characters, or a name."),
-    ],
+    token: TokenName,
     yes: Yes = False,
 ) -> None:
     """Revoke a token, with those that it has made."""
