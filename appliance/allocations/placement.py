@@ -346,8 +346,9 @@ def explain(
         if Policy.EXCLUSIVE in policies
         else ""
     )
+    holding = f"only {count_gpus(len(fitting))}" if fitting else "no GPU"
     return (
-        f"{requested}, but only {count_gpus(len(fitting))} can hold it; the most free on one GPU "
+        f"{requested}, but {holding} can hold it; the most free on one GPU "
         f"is {most} % with {memory >> 20} MiB.{exclusive} The allocation starts when others end."
     )
 

@@ -249,6 +249,12 @@ def test_reason_names_the_obstacle(request_: Request, reason: str) -> None:
     assert isinstance(outcome, NoPlacement) and reason in outcome.reason, outcome
 
 
+def test_reason_says_in_words_that_no_gpu_has_enough_free() -> None:
+    outcome = place([gpu(1, free=20)], Request(1, 90))
+    assert isinstance(outcome, NoPlacement)
+    assert "but no GPU can hold it; the most free on one GPU is 20 %" in outcome.reason
+
+
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
