@@ -199,7 +199,6 @@ void Arbiters::forget(int fd) {
   std::erase(untold_, &member);
   sockets_.erase(member.session);
   members_.erase(it);
-  ::close(fd);
 }
 
 // The last session of an account takes the account with it.

@@ -9,6 +9,8 @@
 // Thread safety: run() belongs to one thread; the other members are for any thread. Nothing blocks
 // but run().
 #pragma once
+#include <unistd.h>
+
 #include <array>
 #include <bit>
 #include <functional>
@@ -35,6 +37,10 @@ class Arbiters {
  public:
   using Clock = Microseconds (*)();  // monotonic; any thread
   explicit Arbiters(Clock clock = monotonic_now, Arbiter::Carry carry = Arbiter::Carry::yes);
+  ~Arbiters() {
+    for (int fd : {epoll_, timer_}) ::close(fd);
+  }
+  Arbiters(const Arbiters&) = delete;
   [[noreturn]] void run();
   // What run() repeats: reads notices, and ends and begins turns. Waits up to `timeout_ms` for
   // notices or for next_deadline(); -1: without a limit; 0: for the caller to look at that.
@@ -116,6 +122,11 @@ class Arbiters {
     }
   };
   struct Member {
+    Member() = default;
+    ~Member() {
+      if (socket >= 0) ::close(socket);
+    }
+    Member(const Member&) = delete;
     SessionId session{};
     Allocation* allocation = nullptr;
     int socket = -1;
