@@ -191,19 +191,33 @@ Microseconds Arbiter::rounds_to_next_turn(bool chosen_here) const {
   return rounds;
 }
 
-// Gives everybody the credit of as many rounds as the first of them needs for a turn. False if
-// no account takes part. A joint account that waits for other GPUs keeps the others from nothing.
+// Returns the rounds in which those who take part have turns of kLeastTurn on average.
+Microseconds Arbiter::rounds_of_least_turns() const {
+  Microseconds needed = 0, credit = 0;
+  for (auto& entry : accounts_) {
+    if (!takes_part(entry) || is_capped(entry.second)) continue;
+    needed += kLeastTurn;
+    credit += quantum(entry.second);
+  }
+  return (needed + credit - 1) / credit;
+}
+
+// Gives everybody the credit of as many rounds as the first of them needs for a turn, or as their
+// turns need for their least length. False if no account takes part. A joint account that waits for
+// other GPUs keeps the others from nothing.
 bool Arbiter::begin_round() {
   Microseconds rounds = rounds_to_next_turn(true);
   if (rounds == kNever) rounds = rounds_to_next_turn(false);
   if (rounds == kNever) return false;
+  rounds_at_once_ = rounds_of_least_turns();
+  rounds = std::max(rounds, rounds_at_once_);
   for (auto& entry : accounts_) {
     Account& a = entry.second;
     if (is_capped(a)) continue;
     // NOLINTNEXTLINE(custom-unchecked-product): as many rounds as a debt of turns needs
     a.balance += rounds * quantum(a);
     if (!takes_part(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
-    if (a.joint || a.pauses.is_expected()) a.balance = std::min(a.balance, quantum(a));
+    if (a.joint || a.pauses.is_expected()) a.balance = std::min(a.balance, most_balance(a));
   }
   return true;
 }
@@ -245,7 +259,10 @@ void Arbiter::end_expired(Microseconds now) {
   }
   if (now < ends_at_) return;
   charge(now);
-  auto next = pick(now);
+  // Any other account with credit comes before a holder without. That needs no search for the most.
+  bool has_credit = may_use_credit(accounts_.at(holder_));
+  auto next = called_ || has_credit ? accounts_.end() : after_last(&Arbiter::may_use_balance);
+  if (next == accounts_.end()) next = pick(now);
   if (next == accounts_.end() || next->first != holder_) {
     return is_holder_late() ? end_late(now) : revoke(now);
   }
@@ -295,7 +312,7 @@ void Arbiter::set_share(const Id& id, const Share& share, Microseconds now) {
   list_accounts();
   change_share(a, {share.mode, std::clamp<uint32_t>(share.percent, 1, 100)}, now);
   a.present = true;
-  a.balance = std::min(a.balance, quantum(a));
+  a.balance = std::min(a.balance, most_balance(a));
   a.reserve = std::min(a.reserve, quantum(a) + kTurn);
   look_for_reserves();
   look_for_open();

@@ -55,9 +55,10 @@ class Arbiter {
     control::ComputeMode mode = control::ComputeMode::shared;
     uint32_t percent = 100;
   };
-  static constexpr Microseconds kTurn = 10'000;    // the longest turn while others want one
-  static constexpr Microseconds kRound = 100'000;  // the credit of a round, for 100 percent
-  static constexpr Microseconds kDrain = 500'000;  // a turn that lasts longer is shared
+  static constexpr Microseconds kTurn = 10'000;      // the longest turn while others want one
+  static constexpr Microseconds kRound = 100'000;    // the credit of a round, for 100 percent
+  static constexpr Microseconds kLeastTurn = 1'500;  // on average, of those that want one at once
+  static constexpr Microseconds kDrain = 500'000;    // a turn that lasts longer is shared
   static constexpr Microseconds kLateTurns =
       1'000'000;  // from one turn of a late account to the next
   static constexpr Microseconds kNever = INT64_MAX;
@@ -137,6 +138,7 @@ class Arbiter {
   static bool is_capped(const Account& a);
   static bool has_reserve(const Account& a);
   static Microseconds quantum(const Account& a) { return kRound * a.share.percent / 100; }
+  Microseconds most_balance(const Account& a) const { return rounds_at_once_ * quantum(a); }
   static Microseconds threshold(const Account& a) { return std::min(kTurn, quantum(a)); }
   bool may_use_reserve(const Account& a) const;
   bool may_use_credit(const Account& a) const { return may_use_reserve(a) || may_use_balance(a); }
@@ -172,12 +174,13 @@ class Arbiter {
   void grant(Accounts::value_type& next, Microseconds now);
   Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
   Accounts::iterator most_credit();
-  // Of the credit of a round, in proportion to the percent.
+  // In proportion to the percent.
   static bool has_more_credit(const Account& a, const Account& b) {
-    // NOLINTNEXTLINE(custom-unchecked-product): at most a round and a percent
+    // NOLINTNEXTLINE(custom-unchecked-product): at most two rounds and a percent
     return a.balance * b.share.percent > b.balance * a.share.percent;
   }
   bool may_use_balance(const Account& a) const;
+  Microseconds rounds_of_least_turns() const;
   bool begin_round();
   Accounts::iterator pick(Microseconds now);
   void set_end(const Account& a, Microseconds now);
@@ -207,7 +210,8 @@ class Arbiter {
   bool has_pauses_ = false;     // some account may be expected back
   bool is_free_ = false;        // the holder uses the pause of another account
   uint32_t turn_ = 0;
-  Microseconds noted_at_ = 0;  // by note_late()
+  Microseconds rounds_at_once_ = 1;  // of which the accounts got the credit together
+  Microseconds noted_at_ = 0;        // by note_late()
   Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
   Microseconds pays_since_ = kNever;  // those in a pause
 };

@@ -47,6 +47,7 @@ class Model {
     return list;
   }
   Microseconds now() const { return now_; }
+  uint32_t turns() const { return arbiter_.turn(); }
 
  private:
   static constexpr Microseconds kBubble = 60;  // between the work of two tenants
@@ -203,6 +204,15 @@ TEST(Arbiter, TurnsOfAnAccountAreSpreadOverTheRound) {
   EXPECT_LE(longest_wait({30, 70}), 3 * Arbiter::kTurn);
   EXPECT_LE(longest_wait({45, 35, 20}), 2 * Arbiter::kTurn);
   EXPECT_LE(longest_wait({20, 20, 20, 20, 20}), 5 * Arbiter::kTurn);
+}
+
+TEST(Arbiter, ManySmallAccountsDoNotShortenTheTurns) {
+  std::vector<Tenant> tenants;
+  for (uint64_t i = 1; i <= 100; ++i) tenants.push_back(tenant({i}, 1, 20));
+  EXPECT_LE(error_of(Arbiter::Carry::yes, tenants), 0.1);
+  Model model(Arbiter::Carry::yes, tenants);
+  model.run(kTenSeconds);
+  EXPECT_LE(model.turns(), kTenSeconds / Arbiter::kLeastTurn);
 }
 
 TEST(Arbiter, OneAllocationAloneNeedsNoTurns) {

@@ -120,6 +120,27 @@ TEST(JointTurns, ShareOfAnAllocationOnTwoGpusHoldsBesideOthersOnEach) {
   for (auto& id : {kJoint, kX, kY}) EXPECT_NEAR(model.percent_of(id), 50, 1) << id.allocation;
 }
 
+// Their turns are so short that several rounds begin at once.
+TEST(JointTurns, ShareHoldsBesideManySmallOnes) {
+  std::vector<JointTenant> tenants{{kJoint, 2, {0, 1}, 500}};
+  for (uint64_t i = 0; i < 16; ++i) tenants.push_back({{100 + i}, 1, {(int)i % 2}, 500});
+  JointModel model(2, tenants);
+  model.run(kMeasured / 2);
+  EXPECT_NEAR(model.percent_of(kJoint), 20, 1);
+}
+
+// Two rounds begin at once on the first GPU, and one on the second GPU. The joint allocation pays
+// for the wait until both are free.
+TEST(JointTurns, NeighboursKeepTheirSharesIfTheGpusBeginDifferentNumbersOfRounds) {
+  std::vector<JointTenant> tenants{{kJoint, 20, {0, 1}, 500}, {kY, 80, {1}, 500}};
+  for (uint64_t i = 0; i < 80; ++i) tenants.push_back({{100 + i}, 1, {0}, 500});
+  JointModel model(2, tenants);
+  model.run(kMeasured / 2);
+  EXPECT_GE(model.percent_of(kJoint), 10);
+  EXPECT_GE(model.percent_of(kY), 79);
+  for (uint64_t i = 0; i < 80; ++i) EXPECT_NEAR(model.percent_of({100 + i}), 1, 0.1) << i;
+}
+
 TEST(JointTurns, PausesOfANeighbourCostNoShare) {
   for (Microseconds pause : {3'000, 90'000}) {
     JointTenant paused{kX, 50, {0}, 1000, 1000, pause, 1000};
