@@ -281,7 +281,7 @@ void Arbiter::advance(Microseconds now) {
     next->second.wants = false;
     grant(*next, now);
   }
-  if ((is_free_ || !holder_) && has_paid_pause() && has_waiting()) pays_since_ = now;
+  begin_to_pay(now);
 }
 
 Microseconds Arbiter::next_deadline(Microseconds now) const {
@@ -293,6 +293,8 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
     if (a.wants && a.late_until != kNever && !(a.joint && is_late_for_long(a, now)))
       first = std::min(first, std::max(now + 1, a.late_turn_at + kLateTurns));
     if (a.pauses.is_expected()) first = std::min(first, a.pauses.next(now));
+    if (pays_since_ != kNever && is_in_paid_pause(a))
+      first = std::min(first, pays_since_ + a.balance);
     if (a.wants && has_reserve(a) && !(a.joint && may_use_reserve(a))) {
       Microseconds lack = std::max<Microseconds>(threshold(a) - a.reserve, 0);
       // NOLINTNEXTLINE(custom-unchecked-product): at most a turn and a debt of turns

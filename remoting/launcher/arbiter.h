@@ -15,7 +15,8 @@
 // An account in a pause (see Pauses) keeps its credit and gets the next turn when it is back. Until
 // it is back, another account may use the GPU without paying; after that it pays until its work has
 // drained. One that owes more than a turn may not: the GPU waits for the end of a short pause. The
-// account in the pause pays while accounts wait, so pauses cost as much as work.
+// account in the pause pays while accounts wait, so pauses cost as much as work, until its credit
+// has ended: it owes nothing for a pause.
 //
 // A joint account gets its turns here and on other GPUs together, so it is not chosen here: the
 // caller says when, see JointTurns.
@@ -190,11 +191,13 @@ class Arbiter {
 
   // ---- pauses ----
   static bool is_in_paid_pause(const Account& a);
-  bool has_paid_pause() const;
+  Microseconds credit_in_pauses() const;
+  bool has_paid_pause() const { return credit_in_pauses() > 0; }
   bool has_joint() const;
   bool has_waiting() const;
   Microseconds end_of_short_pauses() const;
   void begin_pause(Account& a, Microseconds now);
+  void begin_to_pay(Microseconds now);
   void pay_for_pauses(Microseconds now);
   Accounts::iterator pick_in_pause(Microseconds now);
 

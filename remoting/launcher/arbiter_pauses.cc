@@ -9,11 +9,13 @@ bool Arbiter::is_in_paid_pause(const Account& a) {
   return a.pauses.is_expected() && !a.joint && a.balance > 0;
 }
 
-bool Arbiter::has_paid_pause() const {
-  auto is_paid = [](auto& entry) {
-    return is_in_paid_pause(entry.second);
-  };
-  return has_pauses_ && !has_joint() && std::ranges::any_of(accounts_, is_paid);
+// Returns the most that an account in a paid pause can pay, or 0 if there is none.
+Microseconds Arbiter::credit_in_pauses() const {
+  if (!has_pauses_ || has_joint()) return 0;
+  Microseconds most = 0;
+  for (auto& [id, a] : accounts_)
+    if (is_in_paid_pause(a)) most = std::max(most, a.balance);
+  return most;
 }
 
 // Joint accounts are chosen elsewhere, so they cannot use a pause.
@@ -48,13 +50,23 @@ void Arbiter::pay_for_pauses(Microseconds now) {
   if (!std::exchange(has_pauses_, false)) return;
   for (auto& [id, a] : accounts_) {
     if (!a.pauses.is_expected()) continue;
-    if (since != kNever && is_in_paid_pause(a)) a.balance -= now - since;
+    if (since != kNever && is_in_paid_pause(a))
+      a.balance = std::max<Microseconds>(a.balance - (now - since), 0);
     if (a.pauses.until() <= now) {
       a.pauses.expire();
       a.balance = std::min<Microseconds>(a.balance, 0);
     }
     has_pauses_ |= a.pauses.is_expected();
   }
+}
+
+// A turn in a pause ends when no account can pay for it any more. A small one would owe the credit
+// of many rounds.
+void Arbiter::begin_to_pay(Microseconds now) {
+  Microseconds credit = is_free_ || !holder_ ? credit_in_pauses() : 0;
+  if (!credit || !has_waiting()) return;
+  pays_since_ = now;
+  if (is_free_) ends_at_ = std::min(ends_at_, now + credit);
 }
 
 // Returns end() while the GPU waits for the end of a short pause.

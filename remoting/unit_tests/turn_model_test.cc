@@ -63,6 +63,19 @@ TEST(TurnModel, PausesCostAsMuchAsWork) {
   EXPECT_GE(running.got[1], 50 - kMostError);
 }
 
+// It works 0.5 ms and pauses for 20 ms, also beside the pauses of a larger one.
+TEST(TurnModel, PauseCostsASmallTenantNoManyRounds) {
+  for (uint32_t large : {0, 40}) {
+    std::vector<Tenant> tenants{{5, bursts({5, 100 * kMicrosecond, 20 * kMillisecond})}};
+    if (large) tenants.push_back({large, bursts({10, kMillisecond, 30 * kMillisecond})});
+    for (uint32_t left = 95 - large; left; left -= 5)
+      tenants.push_back({5, repeat(kernels(100 * kMicrosecond), 2)});
+    Tenants running(tenants);
+    running.run_for(2 * kSecond);
+    EXPECT_GE(running.got[0], 0.8) << large;
+  }
+}
+
 // The other one owes for pauses that it used when the first one has none any more.
 TEST(TurnModel, TenantIsNotInDebtForEverAfterThePausesOfAnother) {
   auto paused = bursts({10, kMillisecond, 20 * kMillisecond});
