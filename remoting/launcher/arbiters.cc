@@ -91,7 +91,7 @@ void Arbiters::find_places(Member& member) {
 // Enters a session at the arbiters of its GPUs, or changes its shares there.
 void Arbiters::join(Member& member, Microseconds now) {
   if (!member.partitions) find_places(member);
-  const Allocation& a = *member.allocation;
+  Allocation& a = *member.allocation;
   for (uint32_t p = 0; p < std::min(member.partitions, a.grant.partitions); ++p) {
     Gpu& gpu = *member.places[p].gpu;
     gpu.changed = true;
@@ -204,7 +204,7 @@ void Arbiters::forget(int fd) {
 // The last session of an account takes the account with it.
 void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
   Gpu& gpu = *member.places[partition].gpu;
-  const Allocation& a = *member.allocation;
+  Allocation& a = *member.allocation;
   Places& places = gpu.places.at(a.id);
   std::erase(places, std::pair(&member, partition));
   gpu.changed = true;

@@ -116,6 +116,7 @@ class Arbiters {
     bool has_run = false;   // has had a session
     bool is_joint = false;  // a session of it has several GPUs
     std::vector<Member*> sessions;
+    std::vector<Gpu*> joint;  // those whose arbiters know its account as joint
     // The account that holds the debts of its tenant from allocations that have ended.
     Arbiter::Id debts() const {
       return {Arbiter::Id::kDebts, std::bit_cast<std::array<uint64_t, 2>>(grant.tenant)};
@@ -164,8 +165,8 @@ class Arbiters {
   std::span<const Places::value_type> places_on(const Gpu& gpu, const Arbiter::Id& id)
       REQUIRES(mutex_);
   std::vector<Gpu*> joint_gpus(const Allocation& allocation) REQUIRES(mutex_);
-  joint_turns::Group joint_group(const Allocation& allocation) REQUIRES(mutex_);
-  void update_joint(const Allocation& allocation) REQUIRES(mutex_);
+  static joint_turns::Group joint_group(const Arbiter::Id& id, const std::vector<Gpu*>& gpus);
+  void update_joint(Allocation& allocation) REQUIRES(mutex_);
   void update_joint(const Gpu& gpu) REQUIRES(mutex_);
   void want(Gpu& gpu, const Allocation& allocation, Microseconds now) REQUIRES(mutex_);
   bool is_busy(const Gpu& gpu, const Arbiter::Id& id) REQUIRES(mutex_);

@@ -27,17 +27,18 @@ std::vector<Arbiters::Gpu*> Arbiters::joint_gpus(const Allocation& allocation) {
   return gpus;
 }
 
-joint_turns::Group Arbiters::joint_group(const Allocation& allocation) {
-  joint_turns::Group group{allocation.id, {}};
-  for (Gpu* gpu : joint_gpus(allocation)) group.arbiters.push_back(&gpu->arbiter);
+joint_turns::Group Arbiters::joint_group(const Arbiter::Id& id, const std::vector<Gpu*>& gpus) {
+  joint_turns::Group group{id, {}};
+  group.arbiters.reserve(gpus.size());
+  for (Gpu* gpu : gpus) group.arbiters.push_back(&gpu->arbiter);
   return group;
 }
 
-void Arbiters::update_joint(const Allocation& allocation) {
+void Arbiters::update_joint(Allocation& allocation) {
   if (!allocation.is_joint) return;
-  auto joint = joint_gpus(allocation);
+  allocation.joint = joint_gpus(allocation);
   for (auto& [uuid, gpu] : gpus_)
-    gpu.changed |= gpu.arbiter.set_joint(allocation.id, std::ranges::count(joint, &gpu));
+    gpu.changed |= gpu.arbiter.set_joint(allocation.id, std::ranges::count(allocation.joint, &gpu));
 }
 
 // After a change of who shares this GPU.
@@ -79,7 +80,8 @@ bool Arbiters::has_waiting(const Gpu& gpu, const Allocation& allocation) {
 
 // True while the work of the holder of this GPU may run.
 bool Arbiters::may_run(const Gpu& gpu, const Allocation& holder) {
-  return !gpu.arbiter.is_revoked() && joint_turns::is_ready(joint_group(holder));
+  return !gpu.arbiter.is_revoked() &&
+         joint_turns::is_ready(joint_group(holder.id, joint_gpus(holder)));
 }
 
 void Arbiters::mark_changed(const Allocation& allocation) {
@@ -93,12 +95,11 @@ void Arbiters::advance_joint(const std::vector<Gpu*>& gpus, Microseconds now) {
   for (Gpu* gpu : gpus) joint.insert(gpu->joint.begin(), gpu->joint.end());
   std::vector<joint_turns::Group> groups;
   for (auto& [id, allocation] : joint) {
-    update_joint(*allocation);
-    auto group = joint_group(*allocation);
-    if (group.arbiters.empty())
+    if (joint_gpus(*allocation) != allocation->joint) update_joint(*allocation);
+    if (allocation->joint.empty())
       stalls_.erase(allocation);
     else
-      groups.push_back(std::move(group));
+      groups.push_back(joint_group(id, allocation->joint));
   }
   std::vector<bool> were_ready;
   for (auto& group : groups) were_ready.push_back(joint_turns::has_begun(group));

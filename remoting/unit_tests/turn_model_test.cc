@@ -166,6 +166,17 @@ TEST(TurnModel, TenantOnTwoGpusCostsOthersOnEachNothing) {
   }
 }
 
+// It always has work on the first one.
+TEST(TurnModel, GpuThatATenantDoesNotUseIsForOthers) {
+  auto steady = [] {
+    return repeat(kernels(kMillisecond));
+  };
+  Tenants running(tenants_on_two_gpus(50, steady(), steady(), steady()));
+  running.run_for(kSecond);
+  for (size_t i : {0, 1}) EXPECT_NEAR(running.got[i], 50, kMostError) << i;
+  EXPECT_GE(running.got[2], 95);
+}
+
 // ---- random tenants ----
 
 // One to four kinds of kernels on one to three streams.
