@@ -34,8 +34,10 @@ inline std::vector<Step> kernels(Nanoseconds length, size_t count = 1) {
 struct Burst {
   uint64_t kernels;
   Nanoseconds length, pause;
-  double busy() const {  // alone
-    return (double)(kernels * length) / (double)(kernels * length + pause);
+  // Alone. The session notices the end of the work, and then what the program submits.
+  double busy() const {
+    Nanoseconds work = (Nanoseconds)kernels * length;
+    return (double)work / (double)(work + pause + 2 * Session::kNotice);
   }
 };
 
