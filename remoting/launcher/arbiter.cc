@@ -166,9 +166,9 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
   return accounts_.end();
 }
 
-// Returns the account that has the largest part of its credit of a round left, or end(). So the
-// turns of each are spread over the round: one that needs the GPU for less than a round waits for
-// its part of the others' turns only, whatever their number is.
+// Returns the account that has the largest part of its credit left, or end(). So the turns of each
+// are spread over the round: one that needs the GPU for less than a round waits for its part of the
+// others' turns only, whatever their number is.
 Arbiter::Accounts::iterator Arbiter::most_credit() {
   auto best = accounts_.end();
   auto next = std::ranges::upper_bound(in_order_, last_, {}, [](auto it) { return it->first; });

@@ -58,11 +58,12 @@ class Arbiter {
   };
   static constexpr Microseconds kTurn = 10'000;      // the longest turn while others want one
   static constexpr Microseconds kRound = 100'000;    // the credit of a round, for 100 percent
-  static constexpr Microseconds kLeastTurn = 1'500;  // on average, of those that want one at once
+  static constexpr Microseconds kLeastTurn = 1'500;  // on average, of those that take part
   static constexpr Microseconds kDrain = 500'000;    // a turn that lasts longer is shared
   static constexpr Microseconds kLateTurns =
       1'000'000;  // from one turn of a late account to the next
   static constexpr Microseconds kNever = INT64_MAX;
+  static_assert(kLeastTurn <= 2 * kRound / 100, "two rounds at once are enough for 1 percent");
   // Says whether debts and credits survive a turn. Tests plant `no`.
   enum class Carry { yes, no };
 

@@ -63,9 +63,9 @@ void Arbiter::pay_for_pauses(Microseconds now) {
 // A turn in a pause ends when no account can pay for it any more. A small one would owe the credit
 // of many rounds.
 void Arbiter::begin_to_pay(Microseconds now) {
-  Microseconds credit = is_free_ || !holder_ ? credit_in_pauses() : 0;
-  if (!credit || !has_waiting()) return;
-  pays_since_ = now;
+  if ((holder_ && !is_free_) || !has_waiting()) return;
+  Microseconds credit = credit_in_pauses();
+  if (credit) pays_since_ = now;
   if (is_free_) ends_at_ = std::min(ends_at_, now + credit);
 }
 

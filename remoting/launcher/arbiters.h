@@ -116,7 +116,8 @@ class Arbiters {
     bool has_run = false;   // has had a session
     bool is_joint = false;  // a session of it has several GPUs
     std::vector<Member*> sessions;
-    std::vector<Gpu*> joint;  // those whose arbiters know its account as joint
+    // The GPUs whose arbiters know its account as joint. join() tells those of a new account.
+    std::vector<Gpu*> joint;
     // The account that holds the debts of its tenant from allocations that have ended.
     Arbiter::Id debts() const {
       return {Arbiter::Id::kDebts, std::bit_cast<std::array<uint64_t, 2>>(grant.tenant)};

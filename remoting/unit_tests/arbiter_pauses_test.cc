@@ -75,6 +75,17 @@ TEST(ArbiterPauses, GpuWaitsNoLongerThanAnAccountInAPauseCanPay) {
   EXPECT_EQ(arbiter.holder(), kVictim);
 }
 
+// Its turn without paying ends when no account pays for it.
+TEST(ArbiterPauses, OthersUseNoPauseOfAnAccountThatHasLeft) {
+  Arbiter arbiter;
+  Microseconds now = begin_pause(arbiter, 50, Arbiter::kTurn / 2, 1000);
+  arbiter.set_share(kSteady, {ComputeMode::shared, 25}, now);
+  arbiter.want(kSteady, now);
+  ASSERT_TRUE(arbiter.holder());
+  arbiter.remove(kPaused, now);
+  EXPECT_LE(arbiter.next_deadline(now), now);
+}
+
 // A turn in a pause ends when the account in the pause has no credit for it any more.
 TEST(ArbiterPauses, AccountThatComesBackFromAPauseHasCreditOfTheNextRound) {
   Arbiter arbiter;
