@@ -420,8 +420,7 @@ void Arbiter::begin(Microseconds now) {
 void Arbiter::revoke(Microseconds now) {
   if (!holder_ || is_revoked()) return;
   charge(now);
-  if (is_free_) charged_until_ = now + Pauses::kReturn;
-  is_free_ &= accounts_.at(holder_).balance < -kDrain;
+  if (std::exchange(is_free_, false)) charged_until_ = now + Pauses::kReturn;
   revoked_at_ = now;
 }
 

@@ -69,7 +69,7 @@ void Arbiter::begin_to_pay(Microseconds now) {
   if (is_free_) ends_at_ = std::min(ends_at_, now + credit);
 }
 
-// Returns end() while the GPU waits for the end of a short pause.
+// Returns end() while the GPU waits for the end of a pause that no account may use.
 Arbiter::Accounts::iterator Arbiter::pick_in_pause(Microseconds now) {
   auto it = after_last(&Arbiter::may_use_pause);
   bool waits = it == accounts_.end() && now < end_of_short_pauses();

@@ -89,6 +89,35 @@ TEST(TurnModel, TenantIsNotInDebtForEverAfterThePausesOfAnother) {
   EXPECT_GE(running.got[1], 10 - kMostError);
 }
 
+// The first one has pauses of more than 8 ms. What others drain after them is paid for.
+TEST(TurnModel, TenantInDebtTakesNoPausesFromOthers) {
+  Program steady = repeat(kernels(30 * kMillisecond));
+  Burst small{1, 100 * kMicrosecond, 40 * kMillisecond};
+  Burst large{10, kMillisecond, 20 * kMillisecond};
+  for (Nanoseconds length : {200 * kMillisecond, 400 * kMillisecond}) {
+    Program slow = repeat(kernels(length), 2);
+    for (auto& tenants : {std::vector<Tenant>{{5, bursts(small)}, {15, slow}, {80, steady}},
+                          std::vector<Tenant>{{50, bursts(large)}, {5, slow}, {45, steady}}}) {
+      Tenants running(tenants, Planted::none, 10 * kSecond);
+      running.run_for(60 * kSecond);
+      EXPECT_LE(running.got[1], tenants[1].percent + kMostErrorOfPauses) << length;
+      EXPECT_GE(running.got[2], tenants[2].percent - kMostErrorOfPauses) << length;
+    }
+  }
+}
+
+TEST(TurnModel, LargeTenantKeepsItsShareInLongPausesBesideASmallOne) {
+  for (Burst burst :
+       {Burst{25, kMillisecond, 11 * kMillisecond}, Burst{10, kMillisecond, 20 * kMillisecond}})
+    for (Nanoseconds length : {13 * kMillisecond, 50 * kMillisecond, 400 * kMillisecond}) {
+      Tenants running({{90, bursts(burst)}, {10, repeat(kernels(length), 19)}}, Planted::none,
+                      10 * kSecond);
+      running.run_for(60 * kSecond);
+      EXPECT_GE(running.got[0], 90 * burst.busy() - kMostErrorOfPauses) << length << " ns";
+      EXPECT_GE(running.got[1], 10 - kMostErrorOfPauses) << length << " ns";
+    }
+}
+
 // A hostile session reports the end of its work and asks for a turn again, without any work.
 TEST(TurnModel, FalseNoticesOfPausesCostOthersNothing) {
   Node node;
