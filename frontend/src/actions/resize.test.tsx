@@ -10,7 +10,12 @@ import { resizeAllocation, withdrawResize } from "./resize";
 const TRAIN = { kind: "allocations", id: "9", name: "train" } as const;
 const NEW = { id: "9", percent: 30, memory_bytes: 0, compute_mode: "shared", version: 4 };
 let row: { version: number; [field: string]: unknown } = { ...NEW };
+interface Sent {
+  body: object;
+  headers: { "If-Match": string };
+}
 const sent: object[] = [];
+const versions: string[] = [];
 const answer = () => ({
   data: { ...row },
   response: new Response(null, { headers: { ETag: `"${row.version}"` } }),
@@ -20,8 +25,10 @@ beforeEach(() => {
   row = { ...NEW };
   sent.length = 0;
   vi.spyOn(api, "GET").mockImplementation((async () => answer()) as never);
-  vi.spyOn(api, "PATCH").mockImplementation((async (_: string, { body }: { body: object }) => {
+  versions.length = 0;
+  vi.spyOn(api, "PATCH").mockImplementation((async (_: string, { body, headers }: Sent) => {
     sent.push(body);
+    versions.push(headers["If-Match"]);
     return answer();
   }) as never);
   show(<ToastRegion />);
@@ -83,14 +90,14 @@ test("whole GPUs become a share, and no mode is not a choice", async () => {
   expect(sent).toEqual([{ compute_mode: "shared", percent: 50 }]);
 });
 
-const WAITS = { state: "queued", reason: "Its GPU is full." };
-const WAITING = {
-  ...NEW,
-  percent: 90,
-  granted_compute_mode: "shared",
-  partitions: [{ gpu_id: "g", compute_percent: 30, memory_bytes: 2 ** 31 }],
-  resize: WAITS,
+const WAITS = {
+  state: "queued",
+  reason: "Its GPU is full.",
+  granted_size: { percent: 30, memory_bytes: 0, compute_mode: "shared" },
 };
+const WAITING = { ...NEW, percent: 90, resize: WAITS };
+const BY_MEMORY = { percent: 0, memory_bytes: 2 ** 31, compute_mode: "shared" };
+const granted = (size: object) => ({ ...WAITING, resize: { ...WAITS, granted_size: size } });
 
 test("the form of a resize that waits shows the present size, which withdraws it", async () => {
   row = WAITING;
@@ -99,7 +106,16 @@ test("the form of a resize that waits shows the present size, which withdraws it
   expect((share() as HTMLInputElement).value).toBe("30");
   expect(screen.getByText(/A resize to 90 % waits/)).toBeTruthy();
   await resize();
-  expect(sent).toEqual([{ percent: 30, memory_bytes: 2 ** 31 }]);
+  expect(sent).toEqual([{ percent: 30 }]);
+});
+
+test("the form of an allocation of memory alone shows and sends its memory", async () => {
+  row = granted(BY_MEMORY);
+  await resizeAllocation(TRAIN);
+  await modes();
+  expect((share() as HTMLInputElement).value).toBe("0");
+  await resize();
+  expect(sent).toEqual([{ percent: 0, memory_bytes: 2 ** 31 }]);
 });
 
 test("a resize that only waits is not reported as done", async () => {
@@ -112,11 +128,9 @@ test("a resize that only waits is not reported as done", async () => {
   expect(screen.getByText(WAITS.reason)).toBeTruthy();
 });
 
-test("the withdrawal sends the present size, in the version that is shown", async () => {
-  cache.setQueryData(["rows", "gpu"], [{ id: "g", memory_bytes: 7 * 2 ** 30 }]);
-  await withdrawResize(WAITING as unknown as Allocation);
-  expect(sent).toEqual([{ percent: 30, memory_bytes: 2 ** 31, compute_mode: "shared" }]);
-  cache.setQueryData(["rows", "gpu"], [{ id: "g", memory_bytes: 2 ** 31 / 0.3 + 2 ** 20 }]);
-  await withdrawResize(WAITING as unknown as Allocation);
-  expect(sent[1]).toEqual({ percent: 30, memory_bytes: 0, compute_mode: "shared" });
+test("the withdrawal sends the granted size on a page without GPUs", async () => {
+  const sizes = [WAITS.granted_size, BY_MEMORY];
+  for (const size of sizes) await withdrawResize(granted(size) as unknown as Allocation);
+  expect(sent).toEqual(sizes);
+  expect(versions).toEqual(['"4"', '"4"']);
 });

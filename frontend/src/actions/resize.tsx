@@ -2,7 +2,6 @@
 import { refresh } from "../api/cache";
 import type { Allocation } from "../api/client";
 import { type Read, changeObject, readObject } from "../api/objects";
-import { gpuRows } from "../api/queries";
 import { MODES, type Mode, resizeCurl } from "../model/allocationRequest";
 import { allocationName, sizeText } from "../model/allocationNames";
 import { grantedSize } from "../model/grantedSize";
@@ -75,7 +74,7 @@ const replacedText = (a: Allocation): string =>
 
 /** The values of the present size, which are not those of the request while it waits. */
 const presentValues = (requested: FormValues, a: Allocation): FormValues =>
-  a.resize?.state === "queued" ? valuesOf(grantedSize(a, gpuRows())) : requested;
+  a.resize?.state === "queued" ? valuesOf(grantedSize(a)) : requested;
 
 export interface Proposal {
   /** What the form shows, if not the present size. */
@@ -122,11 +121,6 @@ export const resizeAllocation = async (x: Actionable) =>
  * granted at the same time from being taken back.
  */
 export async function withdrawResize(a: Allocation) {
-  const changed = await changeObject(
-    "allocations",
-    a.id,
-    grantedSize(a, gpuRows()),
-    `"${a.version}"`,
-  );
+  const changed = await changeObject("allocations", a.id, grantedSize(a), `"${a.version}"`);
   report(t("resize.withdraw"), changed);
 }

@@ -1,6 +1,6 @@
 // Cached lists by kind. The live feed updates them; they are reloaded only after a gap.
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { cache, isFinal } from "./cache";
+import { isFinal } from "./cache";
 import { type Allocation, readAllPages, api, unwrap } from "./client";
 import { type Kind, NEWEST, OPEN_STATES, type Rows, readMerged } from "./rows";
 
@@ -58,7 +58,5 @@ const NONE: never[] = [];
 /** Rows of a kind, empty until they are loaded: use it below `Loaded`, which shows the states. */
 export const useRows = <K extends Kind>(kind: K): Rows[K][] =>
   useQuery(rowsQuery(kind)).data ?? NONE;
-/** The same for actions; rows that no page has read are none. */
-export const gpuRows = () => cache.getQueryData(rowsQuery("gpu").queryKey) ?? NONE;
 export const useLoaded = (kind: Kind): boolean => useQuery(rowsQuery(kind)).isSuccess;
 export const isKind = (kind: string): kind is Kind => kind in readers;

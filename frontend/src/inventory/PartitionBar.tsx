@@ -95,7 +95,7 @@ function segmentText(p: Partition, allocation: Allocation | undefined, filled: n
 
 /** The share in a segment: that of the compute, with the memory if it is an amount of its own. */
 function shareText(p: Partition, gpu: Gpu, a: Allocation | undefined, preview: number | null) {
-  if (!a || !keepsCompute(a, gpu)) return `${preview ?? p.compute_percent} %`;
+  if (!a || !keepsCompute(a)) return `${preview ?? p.compute_percent} %`;
   const bytes = preview === null ? p.memory_bytes : (gpu.memory_bytes * preview) / 100;
   return t("bar.resizeValue", { percent: p.compute_percent, size: gib(bytes) });
 }
@@ -159,7 +159,7 @@ interface Moving {
 
 /** What is free when a partition has the size to which its edge was moved. */
 function freeAfter(free: Capacity, gpu: Gpu, p: Partition, a: Allocation, percent: number) {
-  const compute = keepsCompute(a, gpu) ? 0 : percent - p.compute_percent;
+  const compute = keepsCompute(a) ? 0 : percent - p.compute_percent;
   const memory = (gpu.memory_bytes * percent) / 100 - p.memory_bytes;
   return { percent: free.percent - compute, memory_bytes: free.memory_bytes - memory };
 }

@@ -124,8 +124,9 @@ test("the dialog of an amount of memory names the memory, and the compute that s
 });
 
 test("the dialog says that it replaces the resize that waits", async () => {
-  const partitions = [{ gpu_id: "g", memory_bytes: 3 * GIB, compute_percent: 30 }];
-  const dialog = await move({ percent: 90, partitions, resize: { state: "queued", reason: "" } });
+  const granted_size = { percent: 30, memory_bytes: 0, compute_mode: "shared" };
+  const resize = { state: "queued", reason: "", granted_size };
+  const dialog = await move({ percent: 90, resize });
   expect(dialog.getByText(/A resize to 90 % waits. The new size replaces it/)).toBeTruthy();
   fireEvent.click(dialog.getByRole("button", { name: "Cancel" }));
 });

@@ -5,7 +5,6 @@ import { type KeyboardEvent, type PointerEvent, type RefObject, useRef } from "r
 import { useActions } from "../actions/queries";
 import { openResize } from "../actions/resize";
 import type { Allocation, Gpu, Partition } from "../api/client";
-import { gpuRows } from "../api/queries";
 import { allocationName } from "../model/allocationNames";
 import { gib } from "../model/format";
 import { grantedSize } from "../model/grantedSize";
@@ -21,18 +20,16 @@ const [MIB, GIB] = [2 ** 20, 2 ** 30];
 export const percentOf = (p: Partition, gpu: Gpu) =>
   Math.max(1, Math.round((100 * p.memory_bytes) / gpu.memory_bytes));
 
-const sizeOf = (a: Allocation, gpu: Gpu) => grantedSize(a, [...gpuRows(), gpu]);
-
 /** Whether a change of the memory leaves the compute as it is. */
-export function keepsCompute(allocation: Allocation, gpu: Gpu): boolean {
-  const { percent, memory_bytes } = sizeOf(allocation, gpu);
+export function keepsCompute(allocation: Allocation): boolean {
+  const { percent, memory_bytes } = grantedSize(allocation);
   return percent > 0 && memory_bytes > 0;
 }
 
 /** The largest size in percent of the memory: what the partition holds and what is free. */
 export function mostFor(allocation: Allocation, p: Partition, gpu: Gpu, free: Capacity): number {
   const memory = Math.floor((100 * (heldBytes(p) + free.memory_bytes)) / gpu.memory_bytes);
-  const most = keepsCompute(allocation, gpu)
+  const most = keepsCompute(allocation)
     ? memory
     : Math.min(memory, p.compute_percent + free.percent);
   return Math.max(most, percentOf(p, gpu));
@@ -40,7 +37,7 @@ export function mostFor(allocation: Allocation, p: Partition, gpu: Gpu, free: Ca
 
 /** The value in the form of a resize that gives the partitions of an allocation this share. */
 export function sizeFor(allocation: Allocation, gpu: Gpu, percent: number): FormValues {
-  if (!sizeOf(allocation, gpu).memory_bytes) return { percent: String(percent) };
+  if (!grantedSize(allocation).memory_bytes) return { percent: String(percent) };
   const bytes = Math.floor((gpu.memory_bytes * percent) / 100 / MIB) * MIB;
   return { memory_bytes: String(bytes / GIB) };
 }
@@ -76,7 +73,7 @@ function question({ allocation: a, partition, gpu }: Props, percent: number): st
   const count = a.gpu_count ?? 1;
   const before = gib(partition.memory_bytes);
   const after = gib((gpu.memory_bytes * percent) / 100);
-  const size = sizeOf(a, gpu);
+  const size = grantedSize(a);
   if (!size.memory_bytes) {
     const from = percentOf(partition, gpu);
     return counted("bar.resizeText", count, { from, to: percent, before, after });
@@ -147,7 +144,7 @@ function useAnswer({ id, name }: Allocation) {
 }
 
 function textOf({ allocation, gpu }: Props, percent: number): string {
-  const isMemory = sizeOf(allocation, gpu).memory_bytes > 0;
+  const isMemory = grantedSize(allocation).memory_bytes > 0;
   const size = gib((gpu.memory_bytes * percent) / 100);
   return t(isMemory ? "bar.resizeMemory" : "bar.resizeValue", { percent, size });
 }
