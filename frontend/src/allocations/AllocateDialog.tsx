@@ -28,7 +28,9 @@ import {
   requestBody,
 } from "../model/allocationRequest";
 import { counted, t } from "../text/text";
-import { BasicFields, MoreFields } from "./AllocateFields";
+import type { Field } from "../ui/fields";
+import { messageFor, messageOf } from "../ui/refusal";
+import { ALLOCATE_FIELDS, BasicFields, MoreFields } from "./AllocateFields";
 
 export interface Preset {
   pool?: string;
@@ -38,11 +40,11 @@ export interface Preset {
 
 const copyTexts = () => ({ hoverTip: t("common.copy"), clickTip: t("common.copied") });
 
-/** What would happen now, from a dry run of the same request. */
-function Preview({ wanted, gpuId }: { wanted: Wanted; gpuId: string | undefined }) {
+/** A dry run of the same request. */
+function useDryRun(wanted: Wanted) {
   const settled = useDeferredValue(wanted);
   const body = requestBody(settled);
-  const outcome = useQuery({
+  return useQuery({
     queryKey: ["dry-run", body],
     queryFn: async () =>
       unwrap(
@@ -51,8 +53,16 @@ function Preview({ wanted, gpuId }: { wanted: Wanted; gpuId: string | undefined 
     placeholderData: (before) => before,
     retry: false,
   });
-  if (outcome.error)
-    return <Alert variant="danger" isInline component="p" title={outcome.error.message} />;
+}
+type DryRun = ReturnType<typeof useDryRun>;
+
+const Failure = ({ error }: { error: Error }) => (
+  <Alert variant="danger" isInline component="p" title={messageOf(error, ALLOCATE_FIELDS)} />
+);
+
+/** What would happen now. */
+function Preview({ outcome, gpuId }: { outcome: DryRun; gpuId: string | undefined }) {
+  if (outcome.error) return <Failure error={outcome.error} />;
   if (!outcome.data) return <Spinner size="md" aria-label={t("state.loading")} />;
   const { partitions, waiting_reason: reason } = outcome.data;
   if (partitions.length === 0)
@@ -151,6 +161,8 @@ function SameRequest({ wanted }: { wanted: Wanted }) {
 function RequestForm({ request, gpuId }: { request: Request; gpuId: string | undefined }) {
   const { wanted, set, create } = request;
   const [more, setMore] = useState(false);
+  const outcome = useDryRun(wanted);
+  const errorOf = (field: Field) => messageFor(outcome.error, field);
   return (
     <Form
       id="allocate"
@@ -159,18 +171,16 @@ function RequestForm({ request, gpuId }: { request: Request; gpuId: string | und
         create.mutate();
       }}
     >
-      {create.error && (
-        <Alert variant="danger" isInline title={create.error.message} component="p" />
-      )}
-      <BasicFields {...{ wanted, set }} />
+      {create.error && <Failure error={create.error} />}
+      <BasicFields {...{ wanted, set, errorOf }} />
       <ExpandableSection
         toggleText={t("allocate.more")}
         isExpanded={more}
         onToggle={(_, on) => setMore(on)}
       >
-        <MoreFields {...{ wanted, set }} />
+        <MoreFields {...{ wanted, set, errorOf }} />
       </ExpandableSection>
-      <Preview wanted={wanted} gpuId={gpuId} />
+      <Preview outcome={outcome} gpuId={gpuId} />
       <SameRequest wanted={wanted} />
     </Form>
   );

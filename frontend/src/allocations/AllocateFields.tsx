@@ -1,7 +1,6 @@
 // Fields of the dialog that allocates GPUs.
 import {
   Checkbox,
-  FormGroup,
   FormSelect,
   FormSelectOption,
   Grid,
@@ -17,6 +16,9 @@ import { useRows } from "../api/queries";
 import { gib } from "../model/format";
 import { MODES, type Wanted, isWhole } from "../model/allocationRequest";
 import { coded, counted, t } from "../text/text";
+import { FieldGroup } from "../ui/FieldGroup";
+import { type Field, fieldId, refused } from "../ui/fields";
+import { type ErrorOf, outcome } from "../ui/refusal";
 
 const HOURS = [1, 4, 8, 24, 72, 168];
 const MAX_GPUS = 16;
@@ -26,52 +28,71 @@ const whole = (text: string, min: number, max: number) =>
 const modes = () =>
   MODES.map((mode): [string, string] => [mode, coded("compute_mode.help", mode, mode)]);
 
+const FIELDS = {
+  name: { name: "name", label: "field.name", type: "text" },
+  pool: { name: "pool", label: "field.pool", type: "select" },
+  project: { name: "project", label: "field.project", type: "select" },
+  count: { name: "gpu_count", label: "allocate.gpus", type: "number" },
+  hours: { name: "lifetime_seconds", label: "allocate.for", type: "select" },
+  mode: { name: "compute_mode", label: "allocate.mode", type: "select" },
+  share: { name: "percent", label: "allocate.percent", type: "number" },
+  memory: { name: "memory_bytes", label: "allocate.memory", type: "number" },
+  model: { name: "model", label: "allocate.model", type: "text" },
+  labels: { name: "selector", label: "allocate.labels", type: "labels" },
+  priority: { name: "priority", label: "allocate.priority", type: "number" },
+} satisfies Record<string, Field>;
+export const ALLOCATE_FIELDS: Field[] = Object.values(FIELDS);
+
 interface FieldsProps {
   wanted: Wanted;
   set: (fresh: Partial<Wanted>) => void;
+  errorOf: ErrorOf;
 }
 
-function Choice<V extends string>({
-  id,
-  label,
-  value,
-  options,
-  onChange,
-}: {
-  id: string;
-  label: string;
+interface ChoiceProps<V extends string> {
+  field: Field;
+  error: string;
   value: V;
   options: [value: string, text: string][];
   onChange: (value: V) => void;
-}) {
+}
+
+function Choice<V extends string>({ value, options, onChange, ...of }: ChoiceProps<V>) {
   return (
-    <FormGroup label={label} fieldId={id}>
-      <FormSelect id={id} value={value} onChange={(_, v) => onChange(v as V)}>
+    <FieldGroup {...of}>
+      <FormSelect
+        id={fieldId(of.field)}
+        value={value}
+        onChange={(_, v) => onChange(v as V)}
+        {...refused(of)}
+      >
         {options.map(([v, text]) => (
           <FormSelectOption key={v} value={v} label={text} />
         ))}
       </FormSelect>
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
 const same = (names: string[]): [string, string][] => names.map((n) => [n, n]);
 
-function Share({ wanted: w, set }: FieldsProps) {
+function Share({ wanted: w, set, errorOf }: FieldsProps) {
+  const of = outcome(FIELDS.share, errorOf);
   const gpus = useRows("gpu").filter((g) => g.pool === w.pool);
   const largest = Math.max(0, ...gpus.map((g) => g.memory_bytes));
   const label = t("allocate.share", { percent: w.percent });
   return (
-    <FormGroup
+    <FieldGroup
+      {...of}
+      isGroup
       label={
         largest
           ? `${label}, ${t("allocate.upTo", { size: gib((largest * w.percent) / 100) })}`
           : label
       }
-      fieldId="percent"
     >
       <Slider
-        id="percent"
+        id={fieldId(of.field)}
         value={w.percent}
         min={1}
         max={100}
@@ -84,11 +105,11 @@ function Share({ wanted: w, set }: FieldsProps) {
         inputLabel="%"
         inputAriaLabel={t("allocate.percent")}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-function PlaceFields({ wanted: w, set }: FieldsProps) {
+function PlaceFields({ wanted: w, set, errorOf }: FieldsProps) {
   const pools = useRows("pool").map((p) => p.name);
   const projects = (useQuery(listQuery("projects")).data ?? [{ name: w.project }]).map(
     (p) => p.name,
@@ -97,8 +118,7 @@ function PlaceFields({ wanted: w, set }: FieldsProps) {
     <>
       <GridItem>
         <Choice
-          id="pool"
-          label={t("field.pool")}
+          {...outcome(FIELDS.pool, errorOf)}
           value={w.pool}
           options={same(pools)}
           onChange={(pool) => set({ pool })}
@@ -106,8 +126,7 @@ function PlaceFields({ wanted: w, set }: FieldsProps) {
       </GridItem>
       <GridItem>
         <Choice
-          id="project"
-          label={t("field.project")}
+          {...outcome(FIELDS.project, errorOf)}
           value={w.project}
           options={same(projects)}
           onChange={(project) => set({ project })}
@@ -117,11 +136,13 @@ function PlaceFields({ wanted: w, set }: FieldsProps) {
   );
 }
 
-function CountField({ wanted: w, set }: FieldsProps) {
+function CountField({ wanted: w, set, errorOf }: FieldsProps) {
+  const of = outcome(FIELDS.count, errorOf);
   return (
-    <FormGroup label={t("allocate.gpus")} fieldId="count">
+    <FieldGroup {...of} isGroup>
       <NumberInput
-        id="count"
+        id={fieldId(of.field)}
+        validated={of.error ? "error" : "default"}
         value={w.count}
         min={1}
         max={MAX_GPUS}
@@ -132,37 +153,37 @@ function CountField({ wanted: w, set }: FieldsProps) {
         onPlus={() => set({ count: Math.min(MAX_GPUS, w.count + 1) })}
         onChange={(e) => set({ count: whole(e.currentTarget.value, 1, MAX_GPUS) })}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-function NameField({ wanted: w, set }: FieldsProps) {
+function NameField({ wanted: w, set, errorOf }: FieldsProps) {
   return (
-    <FormGroup label={t("field.name")} fieldId="name">
+    <FieldGroup {...outcome(FIELDS.name, errorOf)}>
       <TextInput
-        id="name"
+        id={fieldId(FIELDS.name)}
+        {...refused(outcome(FIELDS.name, errorOf))}
         value={w.name}
         onChange={(_, name) => set({ name })}
         placeholder={t("allocate.nameExample")}
         autoFocus
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-export function BasicFields({ wanted: w, set }: FieldsProps) {
+export function BasicFields({ wanted: w, set, errorOf }: FieldsProps) {
   return (
     <>
-      <NameField wanted={w} set={set} />
+      <NameField {...{ wanted: w, set, errorOf }} />
       <Grid hasGutter md={6}>
-        <PlaceFields wanted={w} set={set} />
+        <PlaceFields {...{ wanted: w, set, errorOf }} />
         <GridItem>
-          <CountField wanted={w} set={set} />
+          <CountField {...{ wanted: w, set, errorOf }} />
         </GridItem>
         <GridItem>
           <Choice
-            id="hours"
-            label={t("allocate.for")}
+            {...outcome(FIELDS.hours, errorOf)}
             value={String(w.hours)}
             options={HOURS.map((h) => [String(h), counted("count.hour", h)])}
             onChange={(hours) => set({ hours: Number(hours) })}
@@ -170,57 +191,59 @@ export function BasicFields({ wanted: w, set }: FieldsProps) {
         </GridItem>
       </Grid>
       <Choice
-        id="mode"
-        label={t("allocate.mode")}
+        {...outcome(FIELDS.mode, errorOf)}
         value={w.mode}
         options={modes()}
         onChange={(mode) => set({ mode })}
       />
-      {!isWhole(w) && <Share wanted={w} set={set} />}
+      {!isWhole(w) && <Share {...{ wanted: w, set, errorOf }} />}
     </>
   );
 }
 
-function MemoryField({ wanted: w, set }: FieldsProps) {
+function MemoryField({ wanted: w, set, errorOf }: FieldsProps) {
   return (
-    <FormGroup label={t("allocate.memory")} fieldId="memory">
+    <FieldGroup {...outcome(FIELDS.memory, errorOf)}>
       <TextInput
-        id="memory"
+        id={fieldId(FIELDS.memory)}
+        {...refused(outcome(FIELDS.memory, errorOf))}
         type="number"
         min={0}
         step="any"
         value={w.memoryGib}
         onChange={(_, memoryGib) => set({ memoryGib })}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-function LabelsField({ wanted: w, set }: FieldsProps) {
+function LabelsField({ wanted: w, set, errorOf }: FieldsProps) {
   return (
-    <FormGroup label={t("allocate.labels")} fieldId="labels">
+    <FieldGroup {...outcome(FIELDS.labels, errorOf)}>
       <TextArea
-        id="labels"
+        id={fieldId(FIELDS.labels)}
+        {...refused(outcome(FIELDS.labels, errorOf))}
         rows={2}
         value={w.labels}
         placeholder="site=berlin"
         onChange={(_, labels) => set({ labels })}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-function OrderFields({ wanted: w, set }: FieldsProps) {
+function OrderFields({ wanted: w, set, errorOf }: FieldsProps) {
   return (
     <>
-      <FormGroup label={t("allocate.priority")} fieldId="priority">
+      <FieldGroup {...outcome(FIELDS.priority, errorOf)}>
         <TextInput
-          id="priority"
+          id={fieldId(FIELDS.priority)}
+          {...refused(outcome(FIELDS.priority, errorOf))}
           type="number"
           value={w.priority}
           onChange={(_, v) => set({ priority: whole(v, 0, 200) })}
         />
-      </FormGroup>
+      </FieldGroup>
       <Checkbox
         id="same-node"
         label={t("allocate.sameNode")}
@@ -237,24 +260,29 @@ function OrderFields({ wanted: w, set }: FieldsProps) {
   );
 }
 
-export function MoreFields({ wanted: w, set }: FieldsProps) {
+export function MoreFields({ wanted: w, set, errorOf }: FieldsProps) {
   return (
     <Grid hasGutter md={6}>
       {!isWhole(w) && (
         <GridItem>
-          <MemoryField wanted={w} set={set} />
+          <MemoryField {...{ wanted: w, set, errorOf }} />
         </GridItem>
       )}
       <GridItem>
-        <FormGroup label={t("allocate.model")} fieldId="model">
-          <TextInput id="model" value={w.model} onChange={(_, model) => set({ model })} />
-        </FormGroup>
+        <FieldGroup {...outcome(FIELDS.model, errorOf)}>
+          <TextInput
+            id={fieldId(FIELDS.model)}
+            {...refused(outcome(FIELDS.model, errorOf))}
+            value={w.model}
+            onChange={(_, model) => set({ model })}
+          />
+        </FieldGroup>
       </GridItem>
       <GridItem>
-        <LabelsField wanted={w} set={set} />
+        <LabelsField {...{ wanted: w, set, errorOf }} />
       </GridItem>
       <GridItem>
-        <OrderFields wanted={w} set={set} />
+        <OrderFields {...{ wanted: w, set, errorOf }} />
       </GridItem>
     </Grid>
   );

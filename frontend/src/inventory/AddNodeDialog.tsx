@@ -16,11 +16,14 @@ import { openDialog } from "../actions/dialogs";
 import { Problem, type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 import { t } from "../text/text";
+import type { Field } from "../ui/fields";
+import { messageFor, messageOf } from "../ui/refusal";
 import {
   AddressFields,
   AsCommand,
   CredentialFields,
   INITIAL,
+  NODE_FIELDS,
   type NodeAccess,
   SoftwareGpuField,
   isComplete,
@@ -83,7 +86,9 @@ function TaskProgress({ task }: { task: Task }) {
 const isUnconfirmed = (problem: unknown): problem is Problem =>
   problem instanceof Problem && problem.code === "host_key_unconfirmed";
 
-const requestOf = (a: NodeAccess, hostKey: HostKey | null) => ({
+type NodeRequest = Record<string, string | number>;
+
+const requestOf = (a: NodeAccess, hostKey: HostKey | null): NodeRequest => ({
   address: a.address,
   port: Number(a.port),
   username: a.username,
@@ -101,10 +106,10 @@ function useRegistration() {
   const [taskId, setTaskId] = useState("");
   const task = useRows("task").find((row) => row.id === taskId);
   const submit = useMutation({
-    mutationFn: async () =>
+    mutationFn: async (body: NodeRequest) =>
       unwrap(
         await api.POST("/api/v1/nodes/enrol-ssh", {
-          body: requestOf(access, hostKey) as never,
+          body: body as never,
           headers: idempotencyKey(),
         }),
       ),
@@ -119,7 +124,12 @@ function useRegistration() {
     setAccess((old) => ({ ...old, ...fresh }));
     if ("address" in fresh || "port" in fresh) setHostKey(null);
   };
-  return { access, put, hostKey, task, submit, again: () => setTaskId("") };
+  const body = requestOf(access, hostKey);
+  /** Return what is wrong with a field, until its value is changed. */
+  const errorOf = (field: Field) =>
+    body[field.name] === submit.variables?.[field.name] ? messageFor(submit.error, field) : "";
+  const send = () => submit.mutate(body);
+  return { access, put, hostKey, task, submit, send, errorOf, again: () => setTaskId("") };
 }
 type Registration = ReturnType<typeof useRegistration>;
 
@@ -136,22 +146,23 @@ function HostKeyAlert({ hostKey }: { hostKey: HostKey }) {
   );
 }
 
-function AccessForm({ access, put, hostKey, submit }: Registration) {
+function AccessForm({ access, put, hostKey, submit, send, errorOf }: Registration) {
+  const { error } = submit;
   return (
     <Form
       id="add-node"
       onSubmit={(e) => {
         e.preventDefault();
-        submit.mutate();
+        send();
       }}
     >
-      {submit.error && !isUnconfirmed(submit.error) && (
-        <Alert variant="danger" isInline title={submit.error.message} component="p" />
+      {error && !isUnconfirmed(error) && (
+        <Alert variant="danger" isInline title={messageOf(error, NODE_FIELDS)} component="p" />
       )}
       {hostKey && <HostKeyAlert hostKey={hostKey} />}
-      <AddressFields {...{ access, put }} />
-      <CredentialFields {...{ access, put }} />
-      <SoftwareGpuField {...{ access, put }} />
+      <AddressFields {...{ access, put, errorOf }} />
+      <CredentialFields {...{ access, put, errorOf }} />
+      <SoftwareGpuField {...{ access, put, errorOf }} />
       <AsCommand access={access} />
     </Form>
   );

@@ -10,6 +10,9 @@ import {
 } from "@patternfly/react-core";
 import { shellLine } from "../model/shellLine";
 import { t } from "../text/text";
+import { FieldGroup } from "../ui/FieldGroup";
+import { type Field, fieldId, refused } from "../ui/fields";
+import { type ErrorOf, outcome } from "../ui/refusal";
 
 export interface NodeAccess {
   address: string;
@@ -35,79 +38,93 @@ const MAX_SOFTWARE_GPUS = 16;
 export const isComplete = ({ address, way, privateKey, password }: NodeAccess) =>
   Boolean(address && (way === "key" ? privateKey : password));
 
+const FIELDS = {
+  address: { name: "address", label: "settings.address", type: "text", required: true },
+  port: { name: "port", label: "addNode.port", type: "number" },
+  username: { name: "username", label: "login.username", type: "text" },
+  key: { name: "private_key", label: "addNode.key", type: "area", required: true },
+  passphrase: { name: "passphrase", label: "addNode.passphrase", type: "text" },
+  password: { name: "password", label: "login.password", type: "text", required: true },
+  softwareGpus: { name: "software_gpus", label: "addNode.softwareCount", type: "number" },
+} satisfies Record<string, Field>;
+export const NODE_FIELDS: Field[] = Object.values(FIELDS);
+
 interface FieldsProps {
   access: NodeAccess;
   put: (fresh: Partial<NodeAccess>) => void;
+  errorOf: ErrorOf;
 }
 
-export function AddressFields({ access, put }: FieldsProps) {
+export function AddressFields({ access, put, errorOf }: FieldsProps) {
   return (
     <>
-      <FormGroup label={t("settings.address")} fieldId="address" isRequired>
+      <FieldGroup {...outcome(FIELDS.address, errorOf)}>
         <TextInput
-          id="address"
+          id={fieldId(FIELDS.address)}
+          {...refused(outcome(FIELDS.address, errorOf))}
           value={access.address}
           onChange={(_, address) => put({ address })}
           isRequired
           autoFocus
         />
-      </FormGroup>
-      <FormGroup label={t("addNode.port")} fieldId="port">
+      </FieldGroup>
+      <FieldGroup {...outcome(FIELDS.port, errorOf)}>
         <TextInput
-          id="port"
+          id={fieldId(FIELDS.port)}
+          {...refused(outcome(FIELDS.port, errorOf))}
           type="number"
           value={access.port}
           onChange={(_, port) => put({ port })}
         />
-      </FormGroup>
-      <FormGroup label={t("login.username")} fieldId="node-user">
+      </FieldGroup>
+      <FieldGroup {...outcome(FIELDS.username, errorOf)}>
         <TextInput
-          id="node-user"
+          id={fieldId(FIELDS.username)}
+          {...refused(outcome(FIELDS.username, errorOf))}
           value={access.username}
           onChange={(_, username) => put({ username })}
           autoComplete="off"
         />
-      </FormGroup>
+      </FieldGroup>
     </>
   );
 }
 
-function KeyField({ access, put }: FieldsProps) {
+function KeyField({ access, put, errorOf }: FieldsProps) {
   return (
-    <FormGroup label={t("addNode.key")} fieldId="node-key" isRequired>
+    <FieldGroup {...outcome(FIELDS.key, errorOf)}>
       <TextArea
-        id="node-key"
+        id={fieldId(FIELDS.key)}
+        {...refused(outcome(FIELDS.key, errorOf))}
         rows={4}
         value={access.privateKey}
         placeholder="-----BEGIN OPENSSH PRIVATE KEY-----"
         onChange={(_, privateKey) => put({ privateKey })}
         isRequired
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-function SecretField({ access, put }: FieldsProps) {
+function SecretField({ access, put, errorOf }: FieldsProps) {
   const hasKey = access.way === "key";
+  const of = outcome(hasKey ? FIELDS.passphrase : FIELDS.password, errorOf);
   return (
-    <FormGroup
-      label={t(hasKey ? "addNode.passphrase" : "login.password")}
-      fieldId="node-password"
-      isRequired={!hasKey}
-    >
+    <FieldGroup {...of}>
       <TextInput
-        id="node-password"
+        id={fieldId(of.field)}
+        {...refused(of)}
         type="password"
         value={access.password}
         onChange={(_, password) => put({ password })}
         autoComplete="off"
         isRequired={!hasKey}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 
-export function CredentialFields({ access, put }: FieldsProps) {
+export function CredentialFields({ access, put, errorOf }: FieldsProps) {
   return (
     <>
       <FormGroup label={t("addNode.way")} fieldId="node-way">
@@ -120,18 +137,20 @@ export function CredentialFields({ access, put }: FieldsProps) {
           <FormSelectOption value="key" label={t("addNode.key")} />
         </FormSelect>
       </FormGroup>
-      {access.way === "key" && <KeyField {...{ access, put }} />}
-      <SecretField {...{ access, put }} />
+      {access.way === "key" && <KeyField {...{ access, put, errorOf }} />}
+      <SecretField {...{ access, put, errorOf }} />
     </>
   );
 }
 
-export function SoftwareGpuField({ access, put }: FieldsProps) {
+export function SoftwareGpuField({ access, put, errorOf }: FieldsProps) {
   const count = access.softwareGpus;
+  const of = outcome(FIELDS.softwareGpus, errorOf);
   return (
-    <FormGroup label={t("addNode.software")} fieldId="software-gpus">
+    <FieldGroup {...of} isGroup label={t("addNode.software")}>
       <NumberInput
-        id="software-gpus"
+        id={fieldId(of.field)}
+        validated={of.error ? "error" : "default"}
         value={count}
         min={0}
         max={MAX_SOFTWARE_GPUS}
@@ -142,7 +161,7 @@ export function SoftwareGpuField({ access, put }: FieldsProps) {
         onPlus={() => put({ softwareGpus: Math.min(MAX_SOFTWARE_GPUS, count + 1) })}
         onChange={(e) => put({ softwareGpus: Number((e.target as HTMLInputElement).value) })}
       />
-    </FormGroup>
+    </FieldGroup>
   );
 }
 

@@ -5,26 +5,16 @@ import {
   ClipboardCopy,
   Form,
   FormGroup,
-  FormHelperText,
-  HelperText,
-  HelperTextItem,
   Modal,
   ModalBody,
   ModalFooter,
   ModalHeader,
 } from "@patternfly/react-core";
-import { type ComponentProps, type FormEvent, type ReactNode, useState } from "react";
-import { say, t } from "../text/text";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { t } from "../text/text";
 import { Conflict, ConflictChoice } from "./Conflict";
-import {
-  type Field,
-  FieldInput,
-  type FieldValue,
-  type FormValues,
-  describedBy,
-  helpId,
-  isSame,
-} from "./fields";
+import { FieldGroup } from "./FieldGroup";
+import { type Field, FieldInput, type FieldValue, type FormValues, isSame } from "./fields";
 import { messageFor, messageOf } from "./refusal";
 
 export interface FormDialogProps {
@@ -80,27 +70,6 @@ function useForm({ initial = {}, submit, close, ...props }: FormDialogProps) {
   return { values, put, busy, error, errorOf, conflict, result, send };
 }
 
-function FormField({ field, error, ...input }: ComponentProps<typeof FieldInput>) {
-  return (
-    <FormGroup
-      label={say(field.label)}
-      fieldId={`field-${field.name}`}
-      isRequired={field.required}
-      {...(field.type === "checks" && { role: "group", ...describedBy({ field, error }) })}
-    >
-      <FieldInput field={field} error={error} {...input} />
-      {(error || field.help) && (
-        <FormHelperText>
-          <HelperText id={helpId(field)}>
-            {error && <HelperTextItem variant="error">{error}</HelperTextItem>}
-            {field.help && <HelperTextItem>{say(field.help)}</HelperTextItem>}
-          </HelperText>
-        </FormHelperText>
-      )}
-    </FormGroup>
-  );
-}
-
 /** The same as a command. */
 function AsCommand({ command }: { command: string }) {
   return (
@@ -131,14 +100,20 @@ function Fields({ form, fields, shown, command }: FieldsProps) {
       {error && <Alert variant="danger" isInline title={messageOf(error, fields)} component="p" />}
       {conflict && <ConflictChoice {...{ conflict, values }} choose={put} />}
       {shown.map((field, i) => (
-        <FormField
+        <FieldGroup
           key={field.name}
           field={field}
-          value={values[field.name]}
           error={errorOf(field)}
-          autoFocus={i === 0}
-          onChange={(v) => put(field.name, v)}
-        />
+          isGroup={field.type === "checks"}
+        >
+          <FieldInput
+            field={field}
+            value={values[field.name]}
+            error={errorOf(field)}
+            autoFocus={i === 0}
+            onChange={(v) => put(field.name, v)}
+          />
+        </FieldGroup>
       ))}
       {command && <AsCommand command={command(values)} />}
     </Form>

@@ -35,23 +35,26 @@ export interface Field {
   blank?: Key;
 }
 
-interface InputProps {
+/** A field and what is wrong with its value; empty if nothing is. */
+interface Outcome {
   field: Field;
-  value: FieldValue | undefined;
-  /** What is wrong with the value; empty if nothing is. */
   error: string;
+}
+interface InputProps extends Outcome {
+  value: FieldValue | undefined;
   onChange: (value: FieldValue) => void;
   autoFocus?: boolean;
 }
 
+export const fieldId = ({ name }: Field) => `field-${name}`;
 export const helpId = ({ name }: Field) => `help-${name}`;
 
 /** Properties of what is described by what is wrong with its value. */
-export const describedBy = ({ field, error }: Pick<InputProps, "field" | "error">) =>
+export const describedBy = ({ field, error }: Outcome) =>
   error ? { "aria-describedby": helpId(field) } : {};
 
 /** Properties of an input whose value was refused. */
-const refused = (props: InputProps) =>
+export const refused = (props: Outcome) =>
   props.error ? { validated: "error" as const, ...describedBy(props) } : {};
 
 function NameSelect(props: InputProps) {
@@ -66,7 +69,7 @@ function Choice(props: InputProps & { options: readonly string[] }) {
   const { field, value, onChange, options } = props;
   return (
     <FormSelect
-      id={`field-${field.name}`}
+      id={fieldId(field)}
       value={value ?? ""}
       onChange={(_, v) => onChange(v)}
       isRequired={field.required}
@@ -89,7 +92,7 @@ function Checks({ field, value, onChange }: InputProps) {
       {(field.options ?? []).map((o) => (
         <Checkbox
           key={o}
-          id={`field-${field.name}-${o}`}
+          id={`${fieldId(field)}-${o}`}
           label={o}
           isChecked={chosen.includes(o)}
           onChange={(_, on) => onChange(on ? [...chosen, o] : chosen.filter((x) => x !== o))}
@@ -103,7 +106,7 @@ function OnOff(props: InputProps) {
   const { field, value, onChange, error } = props;
   return (
     <Switch
-      id={`field-${field.name}`}
+      id={fieldId(field)}
       isChecked={Boolean(value)}
       aria-label={say(field.label)}
       aria-invalid={error !== ""}
@@ -117,7 +120,7 @@ function Area(props: InputProps) {
   const { field, value, onChange } = props;
   return (
     <TextArea
-      id={`field-${field.name}`}
+      id={fieldId(field)}
       value={typeof value === "string" ? value : ""}
       rows={3}
       placeholder={field.type === "labels" ? "rack=b12" : undefined}
@@ -132,7 +135,7 @@ const limitsOf = ({ type, min, max }: Field) =>
 
 export function FieldInput(props: InputProps) {
   const { field, value, onChange, autoFocus } = props;
-  const id = `field-${field.name}`;
+  const id = fieldId(field);
   const text = typeof value === "string" ? value : "";
   if (field.type === "names") return <NameSelect {...props} />;
   if (field.type === "select") return <Choice {...props} options={field.options ?? []} />;

@@ -1,4 +1,4 @@
-// What the appliance refuses of a form: the pointer of an error names the field of its message.
+// Messages of the appliance about the fields of a form. The pointer of an error names its field.
 import { Problem } from "../api/client";
 import { say } from "../text/text";
 import type { Field } from "./fields";
@@ -14,6 +14,10 @@ export const messageFor = (problem: Error | null, { name }: Field): string =>
         .map(({ message }) => message)
         .join(" ")
     : "";
+
+/** Returns what is wrong with a field; empty if nothing is. */
+export type ErrorOf = (field: Field) => string;
+export const outcome = (field: Field, errorOf: ErrorOf) => ({ field, error: errorOf(field) });
 
 /** Return the message of a failure, with the labels of the fields in place of their names. */
 export function messageOf(problem: Error, fields: readonly Field[]): string {
