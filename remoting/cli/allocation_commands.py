@@ -72,8 +72,12 @@ def allocation_list(
 
 
 def progress(row: dict[str, Any]) -> str:
-    """Return the state of an allocation, and that of its resize if there is one."""
-    return f"{row['state']}, {row['resize']['state']}" if row["resize"] else str(row["state"])
+    """Return the state of an allocation, and that of its resize if there is one.
+
+    An older appliance serializes no resize.
+    """
+    resize = row.get("resize")
+    return f"{row['state']}, {resize['state']}" if resize else str(row["state"])
 
 
 @allocation_app.command("create")

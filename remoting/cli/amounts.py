@@ -33,7 +33,7 @@ def parse_size(text: str) -> int:
     given = text.strip()[:MAX_LENGTH]
     match = SIZE.fullmatch(given)
     unit = match[2].upper() if match else ""
-    if match and (unit in SIZE_UNITS or not float(match[1])):
+    if match and (unit in SIZE_UNITS or (not unit and not float(match[1]))):
         size = int(float(match[1]) * SIZE_UNITS.get(unit, 1))
         if size > MAX_BYTES:
             raise typer.BadParameter(f'"{given}" is more than 1024TiB, the most.')

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from remoting.cli.allocation_commands import progress
 from remoting.cli.allocation_sizes import with_size
 from tests.appliance.commands_in_process import Busbar
 from tests.appliance.suspending_client import Client, report
@@ -84,3 +85,8 @@ def test_size_before_a_resize_is_not_that_of_the_request() -> None:
     granted = [{"compute_percent": 25, "memory_bytes": 2 << 30}]
     row = {"percent": 50, "memory_bytes": 0, "partitions": granted, "resize": {"state": "queued"}}
     assert with_size(row)["memory"] == "in proportion"
+
+
+def test_state_of_an_older_appliance_that_serializes_no_resize() -> None:
+    assert progress({"state": "active"}) == "active"
+    assert progress({"state": "active", "resize": {"state": "queued"}}) == "active, queued"

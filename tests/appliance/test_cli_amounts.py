@@ -38,6 +38,7 @@ def test_size_in_si_and_iec_units(text: str, bytes_: int) -> None:
         ("1073741825", "1073741825B"),
         ("8G", "8GiB"),
         ("512Mi", "512MiB"),
+        ("0G", "0GiB"),
     ],
 )
 def test_size_without_unit_is_refused_with_a_proposal(text: str, meant: str) -> None:
@@ -46,7 +47,7 @@ def test_size_without_unit_is_refused_with_a_proposal(text: str, meant: str) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "GiB", "-1GiB", "8 gulps", "1025TiB", "1e3MB", "٨GiB", "9" * 1000]
+    "text", ["", "GiB", "-1GiB", "8 gulps", "0 gulps", "1025TiB", "1e3MB", "٨GiB", "9" * 1000]
 )
 def test_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):

@@ -131,6 +131,7 @@ export const codeTexts = {
   "event.allocation.released": ["Allocation released", "分配已释放"],
   "event.allocation.failed": ["Allocation failed", "分配失败"],
   "event.allocation.evicting": ["Allocation evicted", "分配被驱逐"],
+  "event.allocation.eviction_withdrawn": ["Eviction withdrawn", "驱逐已撤回"],
   "event.allocation.force_released": ["Allocation force-released", "分配被强制释放"],
   "event.session.opened": ["Session opened", "会话打开"],
   "event.session.closed": ["Session closed", "会话关闭"],
