@@ -234,7 +234,7 @@ function LabelsField({ wanted: w, set, errorOf }: FieldsProps) {
 
 function OrderFields({ wanted: w, set, errorOf }: FieldsProps) {
   return (
-    <>
+    <div className="bb-stack">
       <FieldGroup {...outcome(FIELDS.priority, errorOf)}>
         <TextInput
           id={fieldId(FIELDS.priority)}
@@ -256,7 +256,7 @@ function OrderFields({ wanted: w, set, errorOf }: FieldsProps) {
         isChecked={w.preemptible}
         onChange={(_, preemptible) => set({ preemptible })}
       />
-    </>
+    </div>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { Plugin } from "vite";
 
 /** Responsive variants that the source uses; all others are dropped. */
-const USED_VARIANTS = new Set(["pf-m-6-col-on-md", "pf-m-2-col-on-xl"]);
+const USED_VARIANTS = new Set(["pf-m-all-6-col-on-md", "pf-m-2-col-on-xl"]);
 const VARIANT = /\.(pf-[mu]-[\w-]+?-on-(?:sm|md|lg|xl|2xl))(?![\w-])/g;
 const UNUSED =
   /pf-v6-m-dir-rtl|\[dir=rtl\]|pf-m-grid-(?:lg|xl|2xl)|pf-m-tree-view|glass|felt|high-contrast|redhat/;
