@@ -33,6 +33,8 @@ from appliance.api.serialization import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
 
 MAX_LIFETIME_SECONDS = 366 * 86400
+MAX_MEMORY_BYTES = 1 << 50
+TOO_MUCH_MEMORY = "It is more than 1024 TiB, the most."
 MAX_OPEN_SESSIONS = 256
 """Of an allocation on a node: kLedgerSessions of the launcher."""
 
@@ -274,8 +276,9 @@ class ResizeRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
     memory_bytes = serializers.IntegerField(
         min_value=0,
-        max_value=1 << 50,
+        max_value=MAX_MEMORY_BYTES,
         required=False,
+        error_messages={"max_value": TOO_MUCH_MEMORY},
         help_text="Memory on each GPU. 0: in proportion to the percent.",
     )
     compute_mode = NamedChoiceField(
@@ -306,8 +309,9 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
     memory_bytes = serializers.IntegerField(
         min_value=1,
-        max_value=1 << 50,
+        max_value=MAX_MEMORY_BYTES,
         required=False,
+        error_messages={"max_value": TOO_MUCH_MEMORY},
         help_text="Memory on each GPU. Without percent, compute is proportional to the memory.",
     )
     compute_mode = NamedChoiceField(

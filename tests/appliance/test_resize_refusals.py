@@ -55,6 +55,11 @@ def test_value_that_is_no_size_is_refused_with_its_field(
     assert alice.read(pk) == before and taken() == (20, 2 * GIB) and kinds(pk) == []
 
 
+def test_too_much_memory_is_refused_with_the_most_in_tib(alice: Client) -> None:
+    refused = alice.resize(alice.allocate(percent=20), 400, memory_bytes=(1 << 50) + 1)
+    assert refused["errors"][0]["message"] == "It is more than 1024 TiB, the most."
+
+
 @pytest.mark.parametrize("size", [{"percent": 0}, {"percent": 0, "memory_bytes": 0}])
 def test_size_of_nothing_is_refused(alice: Client, size: dict[str, int]) -> None:
     pk = alice.allocate(percent=20)
