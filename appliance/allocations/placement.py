@@ -338,19 +338,22 @@ def explain(
         why = f" ({unusable.most_common(1)[0][0]})" if unusable else ""
         usable = len(matching) - unusable.total()
         return f"{requested}, but the pool has {count_gpus(usable, 'usable')}{why}."
-    usable_gpus = [g for g in matching if g.usable]
-    most = max(g.free_percent for g in usable_gpus)
-    memory = max(g.free_memory_bytes for g in usable_gpus if g.free_percent == most)
+    holders = f"only {count_gpus(len(fitting))}" if fitting else "no GPU"
     exclusive = (
         " The pool is exclusive: a GPU holds at most one partition."
         if Policy.EXCLUSIVE in policies
         else ""
     )
-    holding = f"only {count_gpus(len(fitting))}" if fitting else "no GPU"
     return (
-        f"{requested}, but {holding} can hold it; the most free on one GPU "
-        f"is {most} % with {memory >> 20} MiB.{exclusive} The allocation starts when others end."
+        f"{requested}, but {holders} can hold it; the most free on one GPU is "
+        f"{describe_freest(matching)}.{exclusive} The allocation starts when others end."
     )
+
+
+def describe_freest(gpus: Sequence[GpuCapacity]) -> str:
+    """Return the percent and the memory that are free on the usable GPU with the most of them."""
+    most, memory = max((g.free_percent, g.free_memory_bytes) for g in gpus if g.usable)
+    return f"{most} % with {memory >> 20} MiB"
 
 
 def count_mismatches(gpus: Sequence[GpuCapacity], request: Request) -> str:

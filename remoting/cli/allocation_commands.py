@@ -126,7 +126,8 @@ def confirm_end_of_programs(api: rest.Api, allocation_id: str, yes: bool) -> Non
     sessions = [] if yes else api.items("sessions", allocation_id=allocation_id, state="running")
     if sessions:
         programs = ", ".join(f"{s['program']} on {s['client_address']}" for s in sessions)
-        confirm(f"End {len(sessions)} programs ({programs})?", yes)
+        noun = "program" if len(sessions) == 1 else "programs"
+        confirm(f"End {len(sessions)} {noun} ({programs})?", yes)
 
 
 @allocation_app.command("release")

@@ -249,10 +249,13 @@ def test_reason_names_the_obstacle(request_: Request, reason: str) -> None:
     assert isinstance(outcome, NoPlacement) and reason in outcome.reason, outcome
 
 
-def test_reason_says_in_words_that_no_gpu_has_enough_free() -> None:
-    outcome = place([gpu(1, free=20)], Request(1, 90))
+@pytest.mark.parametrize(("free", "holders"), [((100, 20), "only 1 GPU"), ((30, 20), "no GPU")])
+def test_reason_counts_the_gpus_that_can_hold_the_request(
+    free: tuple[int, int], holders: str
+) -> None:
+    outcome = place([gpu(1, free=free[0]), gpu(2, free=free[1])], Request(2, 90))
     assert isinstance(outcome, NoPlacement)
-    assert "but no GPU can hold it; the most free on one GPU is 20 %" in outcome.reason
+    assert f"but {holders} can hold it; the most free on one GPU is {free[0]} %" in outcome.reason
 
 
 @pytest.mark.parametrize(
