@@ -362,6 +362,7 @@ void Arbiter::want(const Id& id, Microseconds now) {
     if (is_free_ && !is_revoked() && may_use_credit(it->second)) {
       it->second.balance -= Pauses::kReturn;
       revoke(now);
+      charged_until_ = now + Pauses::kReturn;
     }
   }
   advance(now);
@@ -420,7 +421,7 @@ void Arbiter::begin(Microseconds now) {
 void Arbiter::revoke(Microseconds now) {
   if (!holder_ || is_revoked()) return;
   charge(now);
-  if (std::exchange(is_free_, false)) charged_until_ = now + Pauses::kReturn;
+  is_free_ = false;
   revoked_at_ = now;
 }
 

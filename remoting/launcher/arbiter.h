@@ -12,12 +12,13 @@
 // the time until its work has drained all the same. Its work may wait for work that has no turn, so
 // the account gets a turn from time to time whatever it owes; that turn does not drain either.
 //
-// An account in a pause (see Pauses) keeps its credit and gets the next turn when it is back. Until
-// it is back, another account may use the GPU without paying; after that it pays until its work has
-// drained. One that owes more than a turn may not: the GPU waits for the end of a short pause. One
-// that owes more than a round may use no pause, and the GPU may be idle: what it drains after
-// pauses can be more than it ever pays. The account in the pause pays while accounts wait, so
-// pauses cost as much as work, until its credit has ended.
+// An account in a pause (see Pauses) keeps its credit and gets the next turn when it is back, if
+// more than Pauses::kReturn is left. Until it is back, another account may use the GPU without
+// paying; after that it pays until its work has drained. One that owes more than a turn may not:
+// the GPU waits for the end of a short pause. One that owes more than a round and a turn may use no
+// pause, and the GPU may be idle: what it drains after pauses can be more than it ever pays. The
+// account in the pause pays while accounts wait, so pauses cost as much as work, until its credit
+// has ended.
 //
 // A joint account gets its turns here and on other GPUs together, so it is not chosen here: the
 // caller says when, see JointTurns.
@@ -146,7 +147,10 @@ class Arbiter {
   bool may_use_reserve(const Account& a) const;
   bool may_use_credit(const Account& a) const { return may_use_reserve(a) || may_use_balance(a); }
   bool may_use_pause(const Account& a) const { return !is_capped(a) && a.balance > -threshold(a); }
-  bool may_use_long_pause(const Account& a) const { return !is_capped(a) && a.balance > -kRound; }
+  // A guaranteed account owes up to a round for what it has used first; see charge().
+  bool may_use_long_pause(const Account& a) const {
+    return !is_capped(a) && a.balance > -kRound - kTurn;
+  }
   Microseconds turn_length(const Account& a) const;
   bool needs(const Accounts::value_type& entry) const;
   bool others_need(const Id& id) const;

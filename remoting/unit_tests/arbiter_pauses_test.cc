@@ -84,6 +84,8 @@ TEST(ArbiterPauses, OthersUseNoPauseOfAnAccountThatHasLeft) {
   ASSERT_TRUE(arbiter.holder());
   arbiter.remove(kPaused, now);
   EXPECT_LE(arbiter.next_deadline(now), now);
+  arbiter.advance(now);
+  EXPECT_TRUE(arbiter.is_revoked() || arbiter.next_deadline(now) > now);
 }
 
 // A turn in a pause ends when the account in the pause has no credit for it any more.

@@ -118,6 +118,16 @@ TEST(TurnModel, LargeTenantKeepsItsShareInLongPausesBesideASmallOne) {
     }
 }
 
+// The first one works 10 ms and pauses for 20 ms. Its guarantee puts the second one in debt.
+TEST(TurnModel, GuaranteedTenantUsesPausesOfOthers) {
+  Burst burst{10, kMillisecond, 20 * kMillisecond};
+  Tenants running({{50, bursts(burst)},
+                   {50, repeat(kernels(kMillisecond), 19), control::ComputeMode::guaranteed}},
+                  Planted::none, 10 * kSecond);
+  running.run_for(20 * kSecond);
+  EXPECT_LE(running.idle, 3);
+}
+
 // A hostile session reports the end of its work and asks for a turn again, without any work.
 TEST(TurnModel, FalseNoticesOfPausesCostOthersNothing) {
   Node node;
