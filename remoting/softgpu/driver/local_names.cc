@@ -155,6 +155,8 @@ class StatementBegins {
   // Must be called with all words in order.
   bool contain(std::string_view word) {
     bool is_first = std::exchange(next_is_first_, false);
+    if (in_location_ && !is_of_location(word)) in_location_ = false, is_first = true;
+    in_location_ |= word == ".loc";
     if (word == "{") next_is_first_ = is_first || (!braces_ && last_ != "=");
     if (word == ";" || word == ":" || word == "}") next_is_first_ = true;
     if (in_guard_ && word != "!") in_guard_ = false, next_is_first_ = true;
@@ -165,7 +167,12 @@ class StatementBegins {
   }
 
  private:
-  bool next_is_first_ = false, in_guard_ = false;
+  // `.loc 1 5 3, function_name f+8, inlined_at 1 4 2` ends without a semicolon.
+  bool is_of_location(std::string_view word) const {
+    return std::isdigit((unsigned char)word[0]) || word == "," || word == "+" || last_ == "," ||
+           last_ == "function_name";
+  }
+  bool next_is_first_ = false, in_guard_ = false, in_location_ = false;
   int braces_ = 0;
   std::string_view last_;
 };

@@ -180,6 +180,11 @@ static const struct linked {
       HEAD ".global .u32 bra = 40, ret = 2;\n" KERNEL(
           ".reg .pred q; ld.global.u32 %r1, [bra]; ld.global.u32 %r2, [ret];"
           " setp.ne.u32 q, %r1, %r2; @!q ret; { bra L; } L: add.u32 %r3, %r1, %r2;")}},
+    {"variables called like instructions behind line numbers",
+     {HEAD ".global .u32 bra = 1, ret = 1;\n",
+      HEAD ".global .u32 bra = 40, ret = 2;\n" KERNEL(
+          " ld.global.u32 %r1, [bra]; ld.global.u32 %r2, [ret]; .loc 1 5 3 bra L; L:"
+          " .loc 1 6 3 add.u32 %r3, %r1, %r2;") ".file 1 \"a.cu\"\n"}},
     {"a function called like an operator",
      {HEAD ".global .u32 generic = 1;\n",
       HEAD ".func (.reg .u32 r) // a, b,\ngeneric()\n{ mov.u32 r, 42; ret; }\n" KERNEL(
