@@ -70,9 +70,14 @@ def program_name(pid: int) -> str:
 
 
 def processes_of(handle: Any) -> tuple[Process, ...]:
-    """Return the other programs on a GPU: this one has a session to read it."""
+    """Return the other programs on a GPU: this one has a session to read it.
+
+    Programs in containers may have the same process number. Their sessions have more memory.
+    """
     found = value_of(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
-    others = (p for p in found if p.pid != os.getpid())
+    same = (p for p in found if p.pid == os.getpid())
+    own = min(same, key=lambda p: p.usedGpuMemory or 0, default=None)
+    others = (p for p in found if p is not own)
     return tuple(Process(p.pid, program_name(p.pid), p.usedGpuMemory) for p in others)
 
 
