@@ -111,7 +111,7 @@ fetch() {
   until fetch_once "$1" "$2"; do
     refuse "$?"
     [ "$try" -lt "$TRIES" ] || fail "$URL/install/$1 cannot be fetched. Check the network to it, and run this script again. $(cat "$work/message")"
-    [ "$try" -gt 1 ] || printf 'client.sh: The connection to %s failed. Trying again.\n' "$URL" >&2
+    [ "$try" -gt 1 ] || printf 'client.sh: %s/install/%s cannot be fetched. Trying again.\n' "$URL" "$1" >&2
     sleep "$try"
     try=$((try + 1))
   done

@@ -94,7 +94,7 @@ class LeaseKeeper:
             f"{ALLOCATION_LINE} {self.allocation_id}",
         ]
         for t in response["tickets"]:
-            lines.append(f"node {t['node']}")
+            lines.append(f"node {printable(t['node'])}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
             lines += [f"node_key {t['node_key']}", f"ticket {t['ticket']}"]
         self.file.replace("\n".join(lines) + "\n")

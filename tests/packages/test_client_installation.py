@@ -87,7 +87,7 @@ def test_script_fetches_cut_package_again(
         text = of_server(script_of(appliance), server.ca_pem, server.url)
         done = machine.run("sh", machine.write("client.sh", text.replace("TRIES=8", "TRIES=3")))
     assert (done.returncode, server.requests) == (code, 3), done.stderr
-    assert done.stderr.count("failed. Trying again.") == 1
+    assert done.stderr.count("cannot be fetched. Trying again.") == 1
     if code:
         assert "/install/busbar-client.tar.gz cannot be fetched" in done.stderr
         assert_nothing_installed(machine)
