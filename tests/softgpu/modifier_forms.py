@@ -17,7 +17,7 @@ from tests.softgpu.test_random_programs import ptxas
 
 TYPES = (
     "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 tf32 f32 f64 pred f16x2 bf16x2 "
-    "f32x2 s16x2 u16x2 e4m3x2 e5m2x2 e3m2x2 e2m3x2 e2m1x2 ue8m0x2 e4m3 e5m2 s4 u4 b1"
+    "f32x2 s16x2 u16x2 e4m3x2 e5m2x2 ue8m0x2 e2m1x2 e4m3 e5m2 s4 u4 b1"
 )
 WORDS = (
     "rn rz rm rp rna rs rni rzi rmi rpi ftz sat satfinite relu NaN xorsign abs approx full lo hi "

@@ -184,13 +184,10 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "cvt.f64.f32 %d1, %f2;",
         "cvt.rna.tf32.f32 %r1, %f2;",
     ),
-    "cvt.pack, pairs, small floats, ue8m0": (
+    "cvt.pack, pairs, fp8, ue8m0": (
         "cvt.rn.f16x2.f32 %r1, %f2, %f3;",
         "cvt.rn.satfinite.e4m3x2.f32 %h1, %f2, %f3;",
         "cvt.rn.f16x2.e5m2x2 %r1, %h2;",
-        "cvt.rn.satfinite.e3m2x2.f32 %h1, %f2, %f3;",
-        "cvt.rn.f16x2.e2m3x2 %r1, %h2;",
-        "cvt.rn.satfinite.relu.e2m1x2.f32 %b1, %f2, %f3;",
         "cvt.rp.satfinite.ue8m0x2.f32 %h1, %f2, %f3;",
     ),
     "cp.async": (
@@ -388,7 +385,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 REGISTERS = """
 .reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>;
-.reg .pred %p<5>; .reg .b8 %b<3>; .reg .b128 %q<2>;
+.reg .pred %p<5>; .reg .b128 %q<2>;
 .shared .align 128 .b8 s[1024];
 ld.param.u64 %lg, [p]; mov.u32 %ls, s;
 """.strip()
