@@ -56,8 +56,9 @@ def judge_together(batch: list[Form], path: Path) -> dict[Form, bool]:
         )
         if accepted:
             break
-        wrong = {int(n) - LINE + 1 for n in re.findall(r"line (\d+); (?:error|fatal) ", messages)}
-        if not wrong:  # ptxas failed without a line
+        found = re.findall(rf"{re.escape(str(path))}, line (\d+); (?:error|fatal) ", messages)
+        wrong = {int(n) - LINE + 1 for n in found}
+        if not wrong:  # ptxas failed without a line, or names one of its own text
             return verdicts | judge_apart(left, path)
         verdicts |= {left[i]: False for i in wrong}
         left = [form for i, form in enumerate(left) if i not in wrong]

@@ -277,6 +277,8 @@ void OperandCheck::check_symbol(const Slot& slot, const Operand& o, const Operan
       refuse_operand(o.name + " does not fit in the type");
   } else if (!names_.module.function(o.name)) {
     refuse_operand(o.name + " is not declared");
+  } else if (ins_.op == "cvta") {
+    refuse_operand(o.name + " is in no state space");
   }
 }
 
