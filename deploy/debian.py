@@ -34,8 +34,17 @@ class DebianPackage:
         return (
             f"Package: {self.name}\nVersion: {self.version}\nArchitecture: amd64\n"
             f"Maintainer: {MAINTAINER}\nDepends: {self.depends}\nSection: science\n"
-            f"Priority: optional\nDescription: {self.description}"
+            f"Priority: optional\nInstalled-Size: {self.installed_kib}\n"
+            f"Description: {self.description}"
         )
+
+    @property
+    def installed_kib(self) -> int:
+        """Size of the files in KiB, each rounded up to one, as dpkg-gencontrol counts them.
+
+        https://www.debian.org/doc/debian-policy/ch-controlfields.html#installed-size
+        """
+        return sum(-(-len(content) // 1024) for content in self.files.values())
 
     def add(self, name: str, content: bytes, *, executable: bool = False) -> None:
         self.files[name] = content

@@ -117,6 +117,14 @@ def test_control_file_has_version_and_what_the_programs_need(package: Path) -> N
     assert "libssl3" in needed
 
 
+def test_control_file_has_the_size_of_the_files(
+    package: Path, members: dict[str, tuple[tarfile.TarInfo, bytes]]
+) -> None:
+    size = sum(len(content) for _, content in members.values())
+    counted = int(field(package, "Installed-Size")) * 1024
+    assert size <= counted < size + 1024 * len(members)
+
+
 def test_same_files_give_the_same_package(tmp_path: Path) -> None:
     built = []
     for folder in ("first", "second"):
