@@ -109,6 +109,12 @@ def load_context() -> Context:
     return environment_context() or stored_context()
 
 
+def without_path(url: str) -> str:
+    """Return scheme, host and port of a URL. One that comes from the browser also has a path."""
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + re.split("[/?#]", rest, maxsplit=1)[0]
+
+
 def environment_context() -> Context | None:
     """Return the context of the environment, or None without BUSBAR_TOKEN and BUSBAR_URL.
 
@@ -116,7 +122,7 @@ def environment_context() -> Context | None:
     """
     values = {name: os.environ.get(name, "") for name in CREDENTIAL_VARIABLES}
     url, token, ca_path = values.values()
-    url = url.rstrip("/")
+    url = without_path(url)
     if not token and not url:
         return None
     if missing := [name for name, value in values.items() if not value]:

@@ -45,6 +45,7 @@ def login(
     """
     if token_stdin and password_stdin:
         raise rest.ApiError("Give --token-stdin or --password-stdin, not both.", rest.EXIT_USAGE)
+    url = rest.without_path(url)
     pem = trusted_ca(url, ca_sha256, asks=not token_stdin)
     if token_stdin:
         store_token(rest.Context(url, given_token(), pem))

@@ -31,7 +31,7 @@ def test_first_login_replaces_initial_password_and_permits_run(
     monkeypatch.setenv("BUSBAR_CONTEXT", str(context))
     monkeypatch.setattr("getpass.getpass", lambda _: next(passwords))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    command.login(pool.stack.url, "admin", pool.stack.ca_fingerprint())
+    command.login(f"{pool.stack.url}/login?next=/", "admin", pool.stack.ca_fingerprint())
     assert context.stat().st_mode & 0o777 == 0o600
     done = busbar(context, "run", "-p", "25", "--", DEMO, "add")
     assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
