@@ -22,6 +22,11 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 SPEC = "kernel.json"
 OWN = "busbar"
 """Key of the metadata by which a kernel of ours is known."""
+METADATA = """\
+import ipykernel_launcher, json
+from ipykernel.kernelspec import get_kernel_dict
+print(json.dumps(get_kernel_dict().get("metadata", {})))
+"""
 
 jupyter_app = typer.Typer(no_args_is_help=True, help="Use GPUs of a pool in Jupyter.")
 
@@ -52,22 +57,28 @@ def install_kernel(
         raise ApiError(f'"{name}" has characters other than A-Z, a-z, 0-9, ., _ and -.', EXIT_USAGE)
     parse_labels(request.label or [])  # refuses one without a value
     options = request.arguments()
-    spec = kernel_spec(options, kernel_python(python), display_name or shown_name(options))
+    spec = kernel_spec(options, chosen_python(python), display_name or shown_name(options))
     path = write_spec(kernels_folder(prefix) / name, spec)
     typer.echo(printable(f"Kernel written: {path}"))
 
 
-def kernel_python(given: str) -> str:
-    """Return the absolute path of a Python that has ipykernel. Raises ApiError."""
-    python = chosen_python(given)
-    command = [python, "-c", "import ipykernel_launcher"]
+def kernel_metadata(python: str) -> dict[str, Any]:
+    """Return what the ipykernel of a Python says of its kernels. Raises ApiError without ipykernel.
+
+    Jupyter uses the debugger, or encrypts the connection, only if that is there.
+    """
     # Not in the present folder, whose modules a kernel in another one does not find.
-    if subprocess.run(command, cwd="/", capture_output=True, check=False).returncode:
+    done = subprocess.run(
+        [python, "-c", METADATA], cwd="/", capture_output=True, text=True, check=False
+    )
+    if done.returncode:
         raise ApiError(
             f"{python} has no ipykernel. Install it: {python} -m pip install ipykernel, or name"
-            " another Python with --python."
+            " another Python with --python. Without pip, make an environment first: python3 -m venv"
+            " FOLDER."
         )
-    return python
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def shown_name(options: list[str]) -> str:
@@ -75,7 +86,7 @@ def shown_name(options: list[str]) -> str:
 
 
 def kernel_spec(options: list[str], python: str, display_name: str) -> dict[str, Any]:
-    """Return the specification. Raises ApiError if `busbar` is not on PATH."""
+    """Return the specification. Raises ApiError without `busbar` on PATH, or without ipykernel."""
     busbar = shutil.which("busbar")
     if busbar is None:
         raise ApiError("busbar is not on PATH; a kernel needs the path of its command.")
@@ -85,7 +96,7 @@ def kernel_spec(options: list[str], python: str, display_name: str) -> dict[str,
         "display_name": display_name,
         "language": "python",
         "interrupt_mode": "message",
-        "metadata": {"debugger": True, OWN: {"request": options}},
+        "metadata": {**kernel_metadata(python), OWN: {"request": options}},
     }
     if context := os.environ.get("BUSBAR_CONTEXT"):
         found["env"] = {"BUSBAR_CONTEXT": str(Path(context).absolute())}

@@ -31,6 +31,8 @@ if __name__ == "__main__":
     exec(pathlib.Path(__file__).with_name("program.py").read_text())
     print(connection["key"])
 """
+METADATA = {"debugger": True, "supported_encryption": ["curve"]}
+"""Of ipykernel 7.4."""
 
 
 def run(
@@ -123,6 +125,10 @@ def jupyter(installed: Installed, tmp_path: Path) -> dict[str, str]:
         'import json\n\ndef json_of(argv):\n    return json.load(open(argv[argv.index("-f") + 1]))'
     )
     (tmp_path / "ipykernel_launcher.py").write_text(f"{reader}\n\n\n{KERNEL}")
+    (tmp_path / "ipykernel").mkdir()
+    (tmp_path / "ipykernel/kernelspec.py").write_text(
+        f"def get_kernel_dict():\n    return {{'metadata': {METADATA}}}"
+    )
     path = f"{installed.folder}/bin:{os.environ['PATH']}"
     return {"PATH": path, "PYTHONPATH": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path / "data")}
 
@@ -141,6 +147,7 @@ def test_kernel_runs_on_share_with_its_connection_file(
         assert done.returncode == 0, done.stderr
     spec = spec_of(tmp_path)
     assert spec["language"] == "python" and spec["display_name"] == "Python (GPU --percent 20)"
+    assert spec["metadata"].items() >= METADATA.items()
     connection = tmp_path / "connection.json"
     connection.write_text('{"key": "a0436f6c"}')
     argv = [part.replace("{connection_file}", str(connection)) for part in spec["argv"]]
