@@ -22,6 +22,8 @@ INFORMATION = "VhI?"
 LONG_WITH_VALUE = ("--check-hash-based-pycs",)
 TOOLS = ("ensurepip", "pip", "site", "sysconfig", "venv", "virtualenv")
 """Modules that need no GPU."""
+DEBUGGER = ("debugpy.adapter", "debugpy.launcher")
+"""Parts of the debugger that start the program. The GPU is for that one, as `launch.json` asks."""
 
 
 def chosen_python(given: str = "") -> str:
@@ -42,13 +44,14 @@ def chosen_python(given: str = "") -> str:
 def needs_gpu(arguments: Sequence[str]) -> bool:
     """Return whether arguments of Python run a program, and not a question about the interpreter.
 
-    Programs are scripts, modules other than TOOLS, standard input and interactive sessions.
+    Programs are scripts and modules other than TOOLS and DEBUGGER, standard input and interactive
+    sessions.
     """
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument == "-" or not argument.startswith("-"):
-            return True
+            return ".".join(Path(argument).parts[-2:]) not in DEBUGGER
         if argument.startswith("--"):
             if argument in LONG_WITH_VALUE:
                 rest[:1] = []
@@ -67,7 +70,7 @@ def decided_by(letters: str, rest: list[str]) -> bool | None:
             return False
         if letter == "m":
             module = value or next(iter(rest), "")
-            return module.partition(".")[0] not in TOOLS
+            return module.partition(".")[0] not in TOOLS and module not in DEBUGGER
         if letter in WITH_VALUE:
             if not value:
                 rest[:1] = []

@@ -18,15 +18,15 @@ Message = dict[str, Any]
 
 
 class Debugger:
-    """A debugging session of one program of a user."""
+    """A debugging session of one program of a user. `python` runs the adapter."""
 
-    def __init__(self, user: Account) -> None:
+    def __init__(self, user: Account, python: str) -> None:
         self._user, self._sent = user, 0
         self._received = b""
         self._events: list[Message] = []
         self._terminals: list[subprocess.Popen[str]] = []
         self._adapter = subprocess.Popen(
-            user.command("exec python3 -m debugpy.adapter", network=True),
+            user.command(f"exec {python} -m debugpy.adapter", network=True),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -126,8 +126,8 @@ class Debugger:
 
 
 @contextmanager
-def debugger(user: Account) -> Iterator[Debugger]:
-    found = Debugger(user)
+def debugger(user: Account, python: str = "/usr/bin/python3") -> Iterator[Debugger]:
+    found = Debugger(user, python)
     try:
         yield found
     finally:

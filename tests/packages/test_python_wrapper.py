@@ -73,6 +73,11 @@ def share_of(pool: Pool, percent: int) -> int:
         ("-m pip list", False),
         ("-mpip list", False),
         ("-Bm venv folder", False),
+        ("-m debugpy.adapter", False),
+        ("/ide/libs/debugpy/adapter", False),
+        ("/ide/libs/debugpy/launcher 1234 -- train.py", False),
+        ("/ide/libs/debugpy --connect 127.0.0.1:1234 train.py", True),
+        ("adapter", True),
     ],
 )
 def test_needs_gpu(line: str, wanted: bool) -> None:

@@ -59,12 +59,14 @@ def configuration(server: Machine, ada: Account) -> dict[str, Any]:
     return {**found, **chosen, "cwd": ada.home}
 
 
+@pytest.mark.parametrize("python", ["/usr/bin/python3", "/usr/bin/busbar-python"])
 def test_debugger_stops_in_a_program_that_has_a_gpu(
-    ada: Account, configuration: dict[str, Any], pool: Pool
+    ada: Account, configuration: dict[str, Any], pool: Pool, python: str
 ) -> None:
-    with debugger(ada) as session:
-        frame = session.run_to(configuration, LAST_LINE)
+    with debugger(ada, python) as session:
+        frame = session.run_to({**configuration, "debugLauncherPython": python}, LAST_LINE)
         assert session.value_of("total.value", frame) == str(share_of(pool, 25))
+        assert len(pool.api.items("partitions")) == 1
         session.request("continue", threadId=0)
         assert session.event("exited")["exitCode"] == 0
 
