@@ -77,7 +77,11 @@ def kernel_metadata(python: str) -> dict[str, Any]:
             " another Python with --python. Without pip, make an environment first: python3 -m venv"
             " FOLDER."
         )
-    found: dict[str, Any] = json.loads(done.stdout)
+    lines = done.stdout.splitlines()  # the environment may print before
+    try:
+        found: dict[str, Any] = json.loads(lines[-1] if lines else "")
+    except ValueError:
+        raise ApiError(f"{python} printed no metadata of ipykernel. Is it a Python?") from None
     return found
 
 

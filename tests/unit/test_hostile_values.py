@@ -68,7 +68,7 @@ def programs(folder: Path) -> str:
     found = folder / "bin"
     found.mkdir()
     for name in ("python", "python3", "busbar"):
-        (found / name).write_text("#!/bin/sh\n")
+        (found / name).write_text("#!/bin/sh\necho {}\n")
         (found / name).chmod(0o755)
     return str(found)
 
