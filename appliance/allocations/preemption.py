@@ -1,7 +1,8 @@
 """Notices of eviction that allocations have for one that waits, and their withdrawal.
 
-A notice ends with its cause, whatever has ended that: each tick of the scheduler compares them. If
-another request needs the same allocation, the notice is for that one from then on. Its time stays.
+Each tick of the scheduler chooses again, and takes those with notice first. A notice that no longer
+serves a request that waits is withdrawn, whatever has changed. If another request needs the same
+allocation, the notice is for that one from then on. Its time stays.
 """
 
 from __future__ import annotations
@@ -32,17 +33,9 @@ def preemption_reason(allocation: Allocation) -> str:
     return f"{PREEMPTED}{allocation.pk}"
 
 
-def preempted_allocations() -> list[Allocation]:
-    """Return the allocations that have notice because of one that waits, or has waited."""
-    return [a for a in NOTICED.objects() if a.end_reason.startswith(PREEMPTED)]
-
-
-def without_cause(
-    preempted: Iterable[Allocation], waiting: Iterable[Allocation]
-) -> dict[UUID, Allocation]:
-    """Return the preempted allocations whose notice is for none of those that wait, by id."""
-    reasons = {preemption_reason(a) for a in waiting}
-    return {a.pk: a for a in preempted if a.end_reason not in reasons}
+def preempted_allocations() -> dict[UUID, Allocation]:
+    """Return the allocations that have notice because of one that waits, or has waited, by id."""
+    return {a.pk: a for a in NOTICED.objects() if a.end_reason.startswith(PREEMPTED)}
 
 
 def has_lost_its_cause(reason: str) -> bool:
@@ -54,10 +47,10 @@ def has_lost_its_cause(reason: str) -> bool:
 
 
 def spare(active: ActiveAllocations, preempted: Iterable[UUID]) -> None:
-    """Let the scheduler decide as if these allocations had no notice."""
+    """Let the scheduler decide as if these allocations went on, but take them first."""
     for allocation_id in preempted:
         if found := active.get(allocation_id):
-            active[allocation_id] = replace(found, leaving=False)
+            active[allocation_id] = replace(found, leaving=False, noticed=True)
 
 
 def withdraw_notices(spared: Mapping[UUID, Allocation]) -> None:

@@ -62,8 +62,9 @@ def select_victims(
 ) -> list[ActiveAllocation]:
     """Return the fewest allocations whose eviction lets the request start.
 
-    Candidates are taken in order of priority, lowest first, then youngest first. The list is
-    empty if the request has no claim or eviction would not suffice.
+    Candidates with notice are taken first, so that a younger one does not move it. The others
+    follow in order of priority, lowest first, then youngest first. The list is empty if the request
+    has no claim or eviction would not suffice.
     """
     pool, freed, chosen = snapshot.pools[pool_id], list(gpus), list[ActiveAllocation]()
     after = replace(snapshot, active=snapshot.active.copy())
@@ -76,9 +77,7 @@ def select_victims(
         and a.started_at < snapshot.now
         and a.allocation_id != pending.allocation_id
     ]
-    for a in sorted(
-        candidates, key=lambda a: (a.priority, -a.started_at.timestamp(), a.allocation_id.int)
-    ):
+    for a in sorted(candidates, key=order_of_eviction):
         if not may_preempt(snapshot, pending, a, chosen):
             continue
         freed = add_shares(freed, a.shares)
@@ -88,6 +87,10 @@ def select_victims(
         if isinstance(outcome, Placement) and not check_limits(after, pending, outcome):
             return drop_unneeded(chosen, freed, pending, pool)
     return []
+
+
+def order_of_eviction(a: ActiveAllocation) -> tuple[float, ...]:
+    return (not a.noticed, a.priority, -a.started_at.timestamp(), a.allocation_id.int)
 
 
 def may_preempt(

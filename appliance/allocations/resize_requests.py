@@ -79,10 +79,10 @@ def resize(
     if resizing.withdraws(allocation, size, partitions):
         return withdraw(allocation, size, user)
     raise_refusal(suspended_refusal(allocation))
-    before, waited = values_of(allocation), allocation.resize_requested_at is not None
+    before = values_of(allocation)
     resizing.request_size(allocation, size, user)
     record_changed(allocation, before)
-    grant_or_wait(allocation, partitions, waited)
+    grant_or_wait(allocation, partitions)
 
 
 def withdraw(allocation: Allocation, size: Size, user: User) -> None:
@@ -92,12 +92,11 @@ def withdraw(allocation: Allocation, size: Size, user: User) -> None:
     run_tick_for_others()
 
 
-def grant_or_wait(allocation: Allocation, partitions: list[SizedPartition], waited: bool) -> None:
-    """Grant the size, or let it wait for capacity. `waited`: it replaces another that did."""
+def grant_or_wait(allocation: Allocation, partitions: list[SizedPartition]) -> None:
     check_nodes(allocation, partitions)
     check_context_room(allocation, partitions)
     if sizes.needs_capacity(sizes.growth(partitions, placement_request(allocation))):
-        wait_for_capacity(allocation, partitions, waited)
+        wait_for_capacity(allocation, partitions)
     else:
         resizing.grant(allocation)
         run_tick_for_others()
@@ -159,11 +158,9 @@ def impossible(reason: str) -> ApplianceError:
     return ApplianceError(Code.UNSATISFIABLE, f"The allocation can never have this size. {reason}")
 
 
-def wait_for_capacity(
-    allocation: Allocation, partitions: list[SizedPartition], waited: bool
-) -> None:
+def wait_for_capacity(allocation: Allocation, partitions: list[SizedPartition]) -> None:
     refuse_on_full_disk()
-    wait = run_tick(allocation.pk if waited else None).get(allocation.pk)
+    wait = run_tick().get(allocation.pk)
     raise_failure(wait)
     if wait is None:
         return

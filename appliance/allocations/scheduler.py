@@ -19,7 +19,6 @@ from appliance.allocations.preemption import (
     preemption_reason,
     spare,
     withdraw_notices,
-    without_cause,
 )
 from appliance.allocations.snapshot import Start, Wait, WaitingRule
 from appliance.api.errors import ApplianceError, Code
@@ -38,17 +37,15 @@ FAILED = Wait(
 
 
 @write_transaction
-def run_tick(replaced: UUID | None = None) -> dict[UUID, Wait]:
+def run_tick() -> dict[UUID, Wait]:
     """Start queued allocations, grow others, evict victims and update the reasons of the rest.
 
-    Allocations that have notice for one that waits no longer go on, unless another needs them; also
-    those that the resize `replaced` has given notice and does not need any more. Returns the
+    Allocations that have notice for one that waits go on if none needs them any more. Returns the
     decisions on those that wait. While the disk is full the queue stays as it is.
     """
     waits: dict[UUID, Wait] = {}
-    preempted = preempted_allocations()  # before the queue, to which others add the cause first
+    spared = preempted_allocations()  # before the queue, to which others add the cause first
     rows = snapshot_loader.waiting_allocations()
-    spared = without_cause(preempted, (a for a in rows if a.pk != replaced))
     if not (rows or spared) or disk_space.refuses_grants():
         return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
@@ -121,7 +118,7 @@ def start(allocation: Allocation, decision: Start) -> None:
 def wait(allocation: Allocation, decision: Wait, spared: dict[UUID, Allocation]) -> None:
     """Record the reason for waiting if it changed, and announce evictions.
 
-    Allocations that would be spared otherwise keep the time of their notice.
+    Allocations that have notice already keep its time. They are removed from `spared`.
     """
     if differs(allocation, decision):
         run_each_in_savepoint(
@@ -134,7 +131,8 @@ def wait(allocation: Allocation, decision: Wait, spared: dict[UUID, Allocation])
     def preempt(victim: UUID) -> None:
         reason = preemption_reason(allocation)
         if noticed := spared.pop(victim, None):
-            lifecycle.change_eviction(noticed, reason=reason)
+            if noticed.end_reason != reason:
+                lifecycle.change_eviction(noticed, reason=reason)
             return
         grace_seconds = current(AllocationSettings).preemption_grace_seconds
         evict(allocation_id=victim, reason=reason, grace_seconds=grace_seconds)

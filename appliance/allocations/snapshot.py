@@ -121,6 +121,8 @@ class ActiveAllocation:
     started_at: datetime
     leaving: bool = False
     """The allocation is being released, or its eviction is announced."""
+    noticed: bool = False
+    """The eviction was announced for a request. It goes on if no decision repeats that."""
     ends_at: datetime | None = None
     reservation_id: UUID | None = None
 

@@ -113,6 +113,35 @@ def test_smaller_resize_ends_fewer_neighbours(alice: Client, charlie: Client) ->
     assert sorted(has_notice(charlie, other) for other in others) == [False, True]
 
 
+def test_capacity_that_becomes_free_spares_those_that_it_makes_needless(
+    alice: Client, charlie: Client
+) -> None:
+    pk = alice.allocate(percent=20)
+    released, *others = (charlie.allocate(percent=p, project="elsewhere") for p in (30, 25, 25))
+    alice.resize(pk, percent=60)
+    assert [has_notice(charlie, other) for other in others] == [True, True]
+    charlie.client.delete(f"{URL}/{released}")
+    report(alice.node)
+    scheduler.run_tick()
+    assert sorted(has_notice(charlie, other) for other in others) == [False, True]
+
+
+@pytest.mark.parametrize("waits", ["request", "resize"])
+def test_neighbour_goes_on_when_what_evicts_it_loses_its_claim(
+    alice: Client, charlie: Client, waits: str
+) -> None:
+    pk, borrowed = alice.allocate(percent=30), charlie.allocate(percent=60, project="elsewhere")
+    if waits == "resize":
+        alice.resize(pk, percent=60)
+    else:
+        alice.client.post(URL, {"percent": 50}, format="json")
+    assert has_notice(charlie, borrowed)
+    Quota.objects.update(quota_percent=30)
+    index.reset()
+    scheduler.run_tick()
+    assert not has_notice(charlie, borrowed)
+
+
 def test_notice_stays_for_another_request_that_is_entitled_to_the_gpu(
     alice: Client, charlie: Client
 ) -> None:

@@ -301,6 +301,11 @@ def test_borrowed_capacity_is_reclaimed_for_a_request_within_its_quota() -> None
         and outcome.rule is WaitingRule.RECLAIM
         and [v.int for v in outcome.evictions] == [9]
     ), "the youngest borrower is evicted"
+    told = snapshot(gpus, [replace(first, noticed=True), second], entitlements)
+    outcome = decide(told, pending(1, Request(1, 100)))[1]
+    assert isinstance(outcome, Wait) and [v.int for v in outcome.evictions] == [8], (
+        "a notice moved to another borrower"
+    )
     leaving = replace(second, leaving=True)
     outcome = decide(snapshot(gpus, [first, leaving], entitlements), pending(1, Request(1, 100)))[1]
     assert (
